@@ -1,0 +1,528 @@
+"""The protocol of a partitioner: what an algorithm writes, and what every caller may rely on.
+
+An algorithm writes a frozen config, a state of NumPy arrays, and ``route``. The base adds keys of
+every kind, null keys, scalar calls, snapshots and pickling, in terms of ``route``; so one record at
+a time, one batch, and any cutting of a batch decide the same.
+
+A partitioner belongs to one producer and to one thread at a time. Several producers agree on the
+partitions a key may use, for these follow from key and seed alone; loads are each one's own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Literal, TypeAlias
+
+import mmh3
+import numpy as np
+import numpy.typing as npt
+
+from partitioners import hashing
+from partitioners.errors import InputError, nearest
+from partitioners.hashing import HashFunction, Key, Keys
+
+KeyHashes: TypeAlias = npt.NDArray[np.uint64]
+TimestampsMs: TypeAlias = npt.NDArray[np.int64]
+Partitions: TypeAlias = npt.NDArray[np.int32]
+Loads: TypeAlias = npt.NDArray[np.float64]
+Snapshot: TypeAlias = dict[str, Any]
+Tie: TypeAlias = Literal["first", "last"]
+
+MAX_PARTITIONS = 1 << 20
+BLOCK_RECORDS = 16_384
+"""Records hashed at a time: 128 kB of key hashes, which stay in the second-level cache."""
+
+NO_WEIGHTS: Loads = np.empty(0, np.float64)
+"""What kernels get for ``weights=None``: every record has load 1."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Traits:
+    """What holds for an algorithm, for callers and for the contract tests.
+
+    Attributes:
+        splits_keys: Records of one key may go to several partitions: no order per key, no
+            compaction by key, results must be merged.
+        needs_batch: Decides well only after ``fit`` with the keys to come.
+        uses_time: Event time matters; without timestamps the wall clock of the call is used.
+        stochastic: Draws random numbers (seeded, part of the snapshot).
+    """
+
+    splits_keys: bool
+    needs_batch: bool = False
+    uses_time: bool = False
+    stochastic: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Config:
+    """Base of every algorithm's options; subclasses check theirs in ``__post_init__``."""
+
+    def require_range(self, name: str, low: float, high: float) -> None:
+        """Check an option that is a number.
+
+        Args:
+            name: Name of the option.
+            low: Least value allowed.
+            high: Largest value allowed.
+
+        Raises:
+            InputError: It is no number of the option's kind, or out of range.
+        """
+        value = getattr(self, name)
+        kind = int if isinstance(low, int) and isinstance(high, int) else int | float
+        if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
+            number = "a whole number" if kind is int else "a number"
+            raise InputError(f"{name} must be {number} from {low:g} to {high:g}, not {value!r}")
+
+    def require_one_of(self, name: str, known: tuple[str, ...]) -> None:
+        """Check an option that is one of a few words.
+
+        Args:
+            name: Name of the option.
+            known: The words.
+
+        Raises:
+            InputError: It is none of them.
+        """
+        value = getattr(self, name)
+        if value not in known:
+            raise InputError(f"{name} = {value!r} is not known; {nearest(str(value), known)}")
+
+    def require_bool(self, *names: str) -> None:
+        """Check options that are switches.
+
+        Args:
+            names: Names of the options.
+
+        Raises:
+            InputError: One of them is not True or False.
+        """
+        for name in names:
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise InputError(f"{name} must be True or False, not {value!r}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ChoiceConfig(Config):
+    """Options every d-choices algorithm shares.
+
+    Attributes:
+        seed: Places the candidates of each key; any 64-bit integer.
+        distinct: Whether the candidates of a key must differ (see ``partitioners.hashing``).
+        tie: Which candidate wins a draw, the first or the last.
+    """
+
+    seed: int = 0
+    distinct: bool = True
+    tie: Tie = "first"
+
+    def __post_init__(self) -> None:
+        self.require_range("seed", -(1 << 63), (1 << 64) - 1)
+        self.require_bool("distinct")
+        self.require_one_of("tie", ("first", "last"))
+
+
+class Partitioner(ABC):
+    """Chooses the partition of each record.
+
+    Args:
+        num_partitions: Partitions there are, 1 to ``MAX_PARTITIONS``.
+        config: Options; None for the defaults.
+
+    Raises:
+        InputError: ``num_partitions`` is out of range or ``config`` is of another algorithm.
+    """
+
+    name: ClassVar[str]
+    config_type: ClassVar[type[Config]]
+    traits: Traits
+    config: Config  # algorithms annotate both anew with their own type
+    _state: Any
+    hash_function: HashFunction = "murmur3"
+
+    def __init__(self, num_partitions: int, config: Config | None = None) -> None:
+        if (
+            isinstance(num_partitions, bool)
+            or not isinstance(num_partitions, int | np.integer)
+            or not 1 <= num_partitions <= MAX_PARTITIONS
+        ):
+            raise InputError(
+                f"num_partitions must be a whole number from 1 to {MAX_PARTITIONS}, "
+                f"not {num_partitions!r}"
+            )
+        config = self.config_type() if config is None else config
+        if type(config) is not self.config_type:
+            raise InputError(
+                f"{self.name} takes a {self.config_type.__name__}, not a {type(config).__name__}"
+            )
+        self._num_partitions = int(num_partitions)
+        self.config = config
+        self._null_cursor = 0
+        self._one_hash = np.zeros(1, np.uint64)
+        self._one_time = np.zeros(1, np.int64)
+        self._one_out = np.zeros(1, np.int32)
+        self._state = self._new_state()
+        self._bind()
+
+    # What an algorithm writes ---------------------------------------------------------------------
+
+    @abstractmethod
+    def route(
+        self,
+        key_hashes: KeyHashes,
+        timestamps_ms: TimestampsMs,
+        out: Partitions,
+        weights: Loads | None = None,
+    ) -> None:
+        """Choose partitions for records in their order, and learn from them.
+
+        Args:
+            key_hashes: ``uint64[n]`` from ``hashing.hash_keys``.
+            timestamps_ms: ``int64[n]``, event time; not read unless ``traits.uses_time``.
+            out: ``int32[n]`` to fill.
+            weights: ``float64[n]``, load of each record, 0 or more; None: 1 each.
+        """
+
+    def _new_state(self) -> Any:
+        """Make the state: a dataclass of arrays (or of such dataclasses), or None."""
+        return None
+
+    def _bind(self) -> None:
+        """Called when arrays of the state were made or replaced: make handles to them anew."""
+
+    def _route_one(self, key_hash: int, timestamp_ms: int) -> int:
+        """Route one record of load 1; algorithms replace this where a shorter way exists.
+
+        Args:
+            key_hash: The key hash as a *signed* 64-bit number, which is what compiled code takes
+                fastest.
+            timestamp_ms: Event time.
+
+        Returns:
+            The partition.
+        """
+        self._one_hash[0] = key_hash & 0xFFFFFFFFFFFFFFFF
+        self._one_time[0] = timestamp_ms
+        self.route(self._one_hash, self._one_time, self._one_out)
+        return self._one_out.item()
+
+    def _hash_one(self, key: bytes | str) -> int:
+        """Hash one key to a signed 64-bit number, bit for bit as the batch path does."""
+        signed: int = mmh3.hash64(key)[0]
+        return signed
+
+    # What callers use -----------------------------------------------------------------------------
+
+    @property
+    def num_partitions(self) -> int:
+        """Number of partitions."""
+        return self._num_partitions
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the state's arrays, now."""
+        return sum(array.nbytes for array in _flatten(self._state).values())
+
+    def partition(self, key: Key, timestamp_ms: int | None = None) -> int:
+        """Choose the partition of one record.
+
+        Args:
+            key: Bytes, text (hashed as UTF-8), or None: no grouping asked, so spread evenly.
+            timestamp_ms: Event time; None: the wall clock, where time matters.
+
+        Returns:
+            The partition, 0 to ``num_partitions - 1``.
+
+        Raises:
+            InputError: The key is neither bytes, text nor None.
+
+        Example:
+            >>> from partitioners import create
+            >>> create("key_hash", 12).partition(b"100:48069")
+            9
+        """
+        if key is None:
+            return self._next_null()
+        try:
+            key_hash = self._hash_one(key)  # type: ignore[arg-type]
+        except (TypeError, UnicodeEncodeError) as error:
+            raise InputError(
+                "a key is bytes, str (without lone surrogates) or None, "
+                f"not {type(key).__name__}; encode it first"
+            ) from error
+        if timestamp_ms is None:
+            timestamp_ms = time.time_ns() // 1_000_000 if self.traits.uses_time else 0
+        return self._route_one(key_hash, timestamp_ms)
+
+    def partition_batch(
+        self,
+        keys: Keys,
+        timestamps_ms: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | None = None,
+    ) -> Partitions:
+        """Choose the partitions of many records, in their order.
+
+        Args:
+            keys: A sequence of bytes, str and None, or Arrow strings or binaries in any form; see
+                ``hashing.hash_keys``. A null key goes round robin and leaves the state alone.
+            timestamps_ms: Event times, n of them; None: the wall clock of this call, where time
+                matters.
+            weights: Load of each record; None: 1 each.
+
+        Returns:
+            ``int32[n]``.
+
+        Raises:
+            InputError: Keys of another type, or another number of timestamps or weights.
+        """
+        chunks = hashing.key_chunks(keys)
+        num_records = sum(len(chunk) for chunk in chunks)
+        times = self._times(timestamps_ms, num_records)
+        loads = None
+        if weights is not None:
+            loads = np.ascontiguousarray(weights, np.float64)
+            _require_length("weights", loads, num_records)
+        out = np.empty(num_records, np.int32)
+        position = 0
+        for chunk in chunks:
+            for start in range(0, len(chunk), self._block_records(chunk)):
+                block = chunk.slice(start, self._block_records(chunk))
+                rows = slice(position, position + len(block))
+                self._route_block(
+                    block, times[rows], out[rows], None if loads is None else loads[rows]
+                )
+                position = rows.stop
+        return out
+
+    def snapshot(self) -> Snapshot:
+        """Copy the state out.
+
+        Returns:
+            A dict of plain values and arrays, which may be pickled; later routing leaves it alone.
+        """
+        arrays = {name: array.copy() for name, array in _flatten(self._state).items()}
+        return {
+            "name": self.name,
+            "num_partitions": self._num_partitions,
+            "null_cursor": self._null_cursor,
+            "arrays": arrays,
+        }
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Put a state back; what follows is routed as it was after ``snapshot``.
+
+        Args:
+            snapshot: From a partitioner of the same name, partitions and options.
+
+        Raises:
+            InputError: It is of another name or number of partitions, or not a whole snapshot.
+        """
+        for field, own in (("name", self.name), ("num_partitions", self._num_partitions)):
+            if snapshot.get(field) != own:
+                raise InputError(
+                    f"the snapshot has {field} {snapshot.get(field)!r} but this partitioner "
+                    f"{own!r}; restore it into one made as the first was"
+                )
+        state = self._new_state()
+        own_names = set(_flatten(state))
+        if own_names != set(snapshot["arrays"]):
+            raise InputError("the snapshot is of another version: its arrays have other names")
+        _put_back(state, snapshot["arrays"], "")
+        self._null_cursor = int(snapshot["null_cursor"])
+        self._state = state
+        self._bind()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), self._num_partitions, self.config, self.snapshot())
+
+    def __repr__(self) -> str:
+        options = ", ".join(
+            f"{field.name}={getattr(self.config, field.name)!r}"
+            for field in dataclasses.fields(self.config)
+        )
+        return f"{type(self).__name__}({self._num_partitions}, {options})"
+
+    # Below: the base's own ------------------------------------------------------------------------
+
+    def _block_records(self, chunk: Any) -> int:
+        # A dictionary is hashed once per block, so its array stays whole.
+        return len(chunk) if hasattr(chunk, "dictionary") else BLOCK_RECORDS
+
+    def _route_block(
+        self, block: Any, times: TimestampsMs, out: Partitions, loads: Loads | None
+    ) -> None:
+        key_hashes = np.empty(len(block), np.uint64)
+        hashing.hash_chunk(block, key_hashes, 0, self.hash_function)
+        if not hashing.has_nulls(block):
+            self.route(key_hashes, times, out, loads)
+            return
+        is_null = hashing.null_mask(block)
+        keyed = ~is_null
+        routed = np.empty(int(keyed.sum()), np.int32)
+        keyed_loads = None if loads is None else loads[keyed]
+        self.route(key_hashes[keyed], times[keyed], routed, keyed_loads)
+        out[keyed] = routed
+        num_nulls = len(block) - len(routed)
+        steps = self._null_cursor + np.arange(num_nulls)
+        out[is_null] = steps % self._num_partitions
+        self._null_cursor = (self._null_cursor + num_nulls) % self._num_partitions
+
+    def _next_null(self) -> int:
+        partition = self._null_cursor
+        self._null_cursor = (partition + 1) % self._num_partitions
+        return partition
+
+    def _times(self, timestamps_ms: npt.ArrayLike | None, num_records: int) -> TimestampsMs:
+        if timestamps_ms is None:
+            if not self.traits.uses_time:
+                return np.zeros(num_records, np.int64)
+            return np.full(num_records, time.time_ns() // 1_000_000, np.int64)
+        times = np.asarray(timestamps_ms)
+        if times.dtype.kind == "M":
+            times = times.astype("datetime64[ms]")
+        elif times.dtype.kind not in "iu" and times.size:
+            raise InputError(
+                f"timestamps_ms are whole milliseconds or datetime64, not {times.dtype}"
+            )
+        whole = np.ascontiguousarray(times.astype(np.int64, copy=False))
+        _require_length("timestamps_ms", whole, num_records)
+        return whole
+
+
+class ChoicePartitioner(Partitioner):
+    """A partitioner that asks two questions: which partitions a key may use, and which takes it.
+
+    ``candidates`` answers the first from key and seed alone, ``select`` the second by load or by
+    what a partition has seen. ``route`` is the one after the other; algorithms fuse both in one
+    kernel, and the contract tests hold the two ways together.
+    """
+
+    @property
+    @abstractmethod
+    def num_choices(self) -> int:
+        """Columns of ``candidates``: d."""
+
+    @abstractmethod
+    def select(
+        self,
+        choices: npt.NDArray[np.int32],
+        key_hashes: KeyHashes,
+        timestamps_ms: TimestampsMs,
+        out: Partitions,
+        weights: Loads | None = None,
+    ) -> None:
+        """Choose among given partitions, and learn from it; any other hash scheme may give them.
+
+        Args:
+            choices: ``int32[n, d]``, partitions each record may use.
+            key_hashes: ``uint64[n]``; says which records have the same key.
+            timestamps_ms: ``int64[n]``, event time; not read unless ``traits.uses_time``.
+            out: ``int32[n]`` to fill.
+            weights: ``float64[n]``, load of each record; None: 1 each.
+        """
+
+    def candidates(self, key_hashes: KeyHashes) -> npt.NDArray[np.int32]:
+        """Say which partitions each key may use.
+
+        Args:
+            key_hashes: ``uint64[n]``.
+
+        Returns:
+            ``int32[n, num_choices]``; see ``hashing.candidates``.
+        """
+        config = self.config
+        assert isinstance(config, ChoiceConfig)
+        return hashing.candidates(
+            key_hashes,
+            self.num_choices,
+            self._num_partitions,
+            config.seed,
+            distinct=config.distinct,
+        )
+
+    def route(
+        self,
+        key_hashes: KeyHashes,
+        timestamps_ms: TimestampsMs,
+        out: Partitions,
+        weights: Loads | None = None,
+    ) -> None:
+        """Choose partitions: ``candidates``, then ``select``. See ``Partitioner.route``."""
+        for start in range(0, len(key_hashes), BLOCK_RECORDS):
+            rows = slice(start, start + BLOCK_RECORDS)
+            self.select(
+                self.candidates(key_hashes[rows]),
+                key_hashes[rows],
+                timestamps_ms[rows],
+                out[rows],
+                None if weights is None else weights[rows],
+            )
+
+
+def choices_in_use(num_choices: int, num_partitions: int, *, distinct: bool) -> int:
+    """Say how many candidates a key has: distinct ones cannot outnumber the partitions."""
+    return min(num_choices, num_partitions) if distinct else num_choices
+
+
+def make_config(config_type: type[Config], name: str, options: dict[str, Any]) -> Config:
+    """Build an algorithm's config from keyword options.
+
+    Args:
+        config_type: The algorithm's config.
+        name: The algorithm, for the message.
+        options: Options by name.
+
+    Returns:
+        The config.
+
+    Raises:
+        InputError: An option is unknown or out of range.
+    """
+    known = [field.name for field in dataclasses.fields(config_type)]
+    for option in options:
+        if option not in known:
+            listing = nearest(option, known) if known else "it has none"
+            raise InputError(f'{name} has no option "{option}"; {listing}')
+    return config_type(**options)
+
+
+def _require_length(name: str, values: npt.NDArray[Any], num_records: int) -> None:
+    if values.shape != (num_records,):
+        raise InputError(f"{name} must be {num_records} values, one per key, not {values.shape}")
+
+
+def _flatten(state: Any, prefix: str = "") -> dict[str, npt.NDArray[Any]]:
+    """List the arrays of a state dataclass, those of nested ones under dotted names."""
+    if state is None:
+        return {}
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    for field in dataclasses.fields(state):
+        value = getattr(state, field.name)
+        if isinstance(value, np.ndarray):
+            arrays[prefix + field.name] = value
+        else:
+            arrays |= _flatten(value, f"{prefix}{field.name}.")
+    return arrays
+
+
+def _put_back(state: Any, arrays: dict[str, npt.NDArray[Any]], prefix: str) -> None:
+    if state is None:
+        return
+    for field in dataclasses.fields(state):
+        value = getattr(state, field.name)
+        if isinstance(value, np.ndarray):
+            setattr(state, field.name, np.ascontiguousarray(arrays[prefix + field.name]).copy())
+        else:
+            _put_back(value, arrays, f"{prefix}{field.name}.")
+
+
+def _rebuild(
+    kind: type[Partitioner], num_partitions: int, config: Config, snapshot: Snapshot
+) -> Partitioner:
+    partitioner = kind(num_partitions, config)
+    partitioner.restore(snapshot)
+    return partitioner

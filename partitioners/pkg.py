@@ -1,0 +1,294 @@
+"""Partial key grouping: each record goes to the less loaded of its key's d candidates.
+
+A key may be split over d partitions, and no state is kept per key: "key splitting" with "local
+load estimation". With two choices the imbalance falls by orders of magnitude against hashing, while
+a key's partial results lie on two partitions at most; d = 1 is hashing, d = n is shuffling.
+
+Paper: Nasir et al., "The Power of Both Choices: Practical Load Balancing for Distributed Stream
+Processing Engines", ICDE 2015, section III (greedy-d process, eq. in III.A; local estimation,
+III.B).
+
+======== =============================================================================
+symbol   here
+======== =============================================================================
+d        ``d``, candidates of a key
+W, n     ``num_partitions``
+L_i(t)   ``loads``, what *this* source has sent to each partition (the local estimate)
+H_1, H_2 columns of ``candidates``
+======== =============================================================================
+
+Cost per record O(d); memory 8 bytes per partition. Not for you where one key's order matters, or
+where a key hotter than d / n of the stream exists: then even d partitions are too few for it, see
+``d_choices``.
+
+Departures: the paper's candidates may coincide and its loads count records for ever. So it is with
+``distinct=False``; the default has distinct candidates, as Storm's. ``weights`` count bytes or cost
+instead of records. ``window_ms`` forgets the loads at every multiple of the window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from partitioners._jit import float64_at, handles, inlined, int32_at, int64_at, kernel
+from partitioners.base import (
+    MAX_PARTITIONS,
+    NO_WEIGHTS,
+    ChoiceConfig,
+    ChoicePartitioner,
+    Config,
+    KeyHashes,
+    Loads,
+    Partitions,
+    TimestampsMs,
+    Traits,
+    choices_in_use,
+)
+from partitioners.hashing import fill_candidates, seed_word, two_candidates
+
+NO_WINDOW = 0
+NO_TIME_YET = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True, kw_only=True)
+class PkgConfig(ChoiceConfig):
+    """Options of ``pkg``.
+
+    Attributes:
+        d: Candidates of a key; with ``distinct`` at most all partitions are used.
+        window_ms: Loads restart at multiples of this event time; None: never.
+    """
+
+    d: int = 2
+    window_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require_range("d", 1, MAX_PARTITIONS)
+        if self.window_ms is not None:
+            self.require_range("window_ms", 1, 1 << 53)
+
+
+@dataclass
+class LoadState:
+    """Load sent so far, and the window it belongs to."""
+
+    loads: npt.NDArray[np.float64]  # float64[n]
+    window: npt.NDArray[np.int64]  # int64[1]: number of the window of now
+
+
+@inlined
+def least_of_two(
+    loads: npt.NDArray[np.float64], first: int, second: int, tie_last: bool
+) -> int:
+    """Pick the less loaded of two; no branch, for the outcome cannot be predicted."""
+    ahead = loads[first]
+    behind = loads[second]
+    take_second = (behind < ahead) | (tie_last & (behind == ahead))
+    return first + (second - first) * np.int64(take_second)
+
+
+@inlined
+def least_loaded(
+    loads: npt.NDArray[np.float64], choices: npt.NDArray[np.int32], tie_last: bool
+) -> int:
+    """Pick the least loaded of some partitions."""
+    best = np.int64(choices[0])
+    for index in range(1, choices.size):
+        best = least_of_two(loads, best, np.int64(choices[index]), tie_last)
+    return best
+
+
+@inlined
+def enter_window(
+    loads: npt.NDArray[np.float64],
+    window: npt.NDArray[np.int64],
+    timestamp_ms: int,
+    window_ms: int,
+) -> bool:
+    """Forget the loads when a later window begins; a late record counts in the window of now."""
+    number = timestamp_ms // window_ms
+    if number <= window[0]:
+        return False
+    window[0] = number
+    loads[:] = 0.0
+    return True
+
+
+@inlined
+def _step(
+    key_hash: np.uint64,
+    num_choices: int,
+    distinct: bool,
+    tie_last: bool,
+    seed: np.uint64,
+    identity: npt.NDArray[np.int32],
+    chosen: npt.NDArray[np.int32],
+    loads: npt.NDArray[np.float64],
+) -> int:
+    if num_choices == 2:
+        first, second = two_candidates(key_hash, seed, loads.size, distinct)
+        return least_of_two(loads, first, second, tie_last)
+    fill_candidates(key_hash, seed, distinct, identity, chosen)
+    return least_loaded(loads, chosen, tie_last)
+
+
+@kernel
+def _route(
+    key_hashes: KeyHashes,
+    timestamps_ms: TimestampsMs,
+    weights: Loads,
+    options: npt.NDArray[np.int64],
+    identity: npt.NDArray[np.int32],
+    chosen: npt.NDArray[np.int32],
+    loads: npt.NDArray[np.float64],
+    window: npt.NDArray[np.int64],
+    out: Partitions,
+) -> None:
+    distinct, tie_last, window_ms = options[0] != 0, options[1] != 0, options[2]
+    seed = np.uint64(options[3])
+    weighted = weights.size > 0
+    for row in range(key_hashes.size):
+        if window_ms != NO_WINDOW:
+            enter_window(loads, window, timestamps_ms[row], window_ms)
+        best = _step(
+            key_hashes[row], chosen.size, distinct, tie_last, seed, identity, chosen, loads
+        )
+        loads[best] += weights[row] if weighted else 1.0
+        out[row] = best
+
+
+@kernel
+def _route_one(key_hash: int, timestamp_ms: int, packed: npt.NDArray[np.int64]) -> int:
+    options, loads = int64_at(packed, 0), float64_at(packed, 1)
+    if options[2] != NO_WINDOW:
+        enter_window(loads, int64_at(packed, 2), timestamp_ms, options[2])
+    chosen = int32_at(packed, 4)
+    best = _step(
+        np.uint64(key_hash),
+        chosen.size,
+        options[0] != 0,
+        options[1] != 0,
+        np.uint64(options[3]),
+        int32_at(packed, 3),
+        chosen,
+        loads,
+    )
+    loads[best] += 1.0
+    return best
+
+
+@kernel
+def _select(
+    choices: npt.NDArray[np.int32],
+    timestamps_ms: TimestampsMs,
+    weights: Loads,
+    options: npt.NDArray[np.int64],
+    loads: npt.NDArray[np.float64],
+    window: npt.NDArray[np.int64],
+    out: Partitions,
+) -> None:
+    tie_last, window_ms = options[1] != 0, options[2]
+    for row in range(out.size):
+        if window_ms != NO_WINDOW:
+            enter_window(loads, window, timestamps_ms[row], window_ms)
+        best = least_loaded(loads, choices[row], tie_last)
+        loads[best] += weights[row] if weights.size > 0 else 1.0
+        out[row] = best
+
+
+class PKG(ChoicePartitioner):
+    """Partial key grouping; see the module's docstring.
+
+    Example:
+        >>> from partitioners import create
+        >>> from partitioners.hashing import hash_keys
+        >>> pkg = create("pkg", 4)
+        >>> sorted({pkg.partition("hot") for _ in range(100)}) == sorted(
+        ...     pkg.candidates(hash_keys(["hot"]))[0].tolist()
+        ... )
+        True
+    """
+
+    name = "pkg"
+    config_type = PkgConfig
+    traits = Traits(splits_keys=True)
+    config: PkgConfig
+    _state: LoadState
+
+    def __init__(self, num_partitions: int, config: Config | None = None) -> None:
+        super().__init__(num_partitions, config)
+        self.traits = replace(self.traits, uses_time=self.config.window_ms is not None)
+
+    @property
+    def num_choices(self) -> int:
+        """Candidates of a key."""
+        return choices_in_use(self.config.d, self.num_partitions, distinct=self.config.distinct)
+
+    def _new_state(self) -> LoadState:
+        return LoadState(
+            loads=np.zeros(self.num_partitions), window=np.full(1, NO_TIME_YET, np.int64)
+        )
+
+    def _bind(self) -> None:
+        config = self.config
+        self._options = np.array(
+            [
+                config.distinct,
+                config.tie == "last",
+                config.window_ms or NO_WINDOW,
+                seed_word(config.seed).astype(np.int64),
+            ],
+            np.int64,
+        )
+        self._identity = np.arange(self.num_partitions, dtype=np.int32)
+        self._chosen = np.empty(self.num_choices, np.int32)
+        state = self._state
+        self._handles = handles(
+            self._options, state.loads, state.window, self._identity, self._chosen
+        )
+
+    def route(
+        self,
+        key_hashes: KeyHashes,
+        timestamps_ms: TimestampsMs,
+        out: Partitions,
+        weights: Loads | None = None,
+    ) -> None:
+        """Choose partitions; see ``Partitioner.route``."""
+        _route(
+            key_hashes,
+            timestamps_ms,
+            NO_WEIGHTS if weights is None else weights,
+            self._options,
+            self._identity,
+            self._chosen,
+            self._state.loads,
+            self._state.window,
+            out,
+        )
+
+    def select(
+        self,
+        choices: npt.NDArray[np.int32],
+        key_hashes: KeyHashes,  # noqa: ARG002 - only loads decide
+        timestamps_ms: TimestampsMs,
+        out: Partitions,
+        weights: Loads | None = None,
+    ) -> None:
+        """Choose the least loaded of given partitions; see ``ChoicePartitioner.select``."""
+        _select(
+            choices,
+            timestamps_ms,
+            NO_WEIGHTS if weights is None else weights,
+            self._options,
+            self._state.loads,
+            self._state.window,
+            out,
+        )
+
+    def _route_one(self, key_hash: int, timestamp_ms: int) -> int:
+        return _route_one(key_hash, timestamp_ms, self._handles)

@@ -1,0 +1,37 @@
+"""The partitioners there are, by name, and the one way to make them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from partitioners.base import Partitioner, make_config
+from partitioners.errors import InputError, nearest
+from partitioners.pkg import PKG
+
+PARTITIONERS: dict[str, type[Partitioner]] = {
+    "pkg": PKG,
+}
+
+
+def create(name: str, num_partitions: int, **options: Any) -> Partitioner:
+    """Make a partitioner.
+
+    Args:
+        name: A key of ``PARTITIONERS``.
+        num_partitions: Partitions of the topic.
+        options: The algorithm's options; those of its config in ``docs/partitioners.md``.
+
+    Returns:
+        A new partitioner, with no load seen.
+
+    Raises:
+        InputError: An unknown name or option, or a value out of range.
+
+    Example:
+        >>> create("pkg", 8, d=3).config.d
+        3
+    """
+    kind = PARTITIONERS.get(name)
+    if kind is None:
+        raise InputError(f'no partitioner is called "{name}"; {nearest(name, PARTITIONERS)}')
+    return kind(num_partitions, make_config(kind.config_type, name, options))
