@@ -1,0 +1,1 @@
+"""One run: prepare, replay, collect, verify, report; and the benchmarks of single parts."""

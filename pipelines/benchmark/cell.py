@@ -1,0 +1,117 @@
+"""One cell of a benchmark: everything measured in one run of one workload and partitioner."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+REPORTED_PACKAGES = (
+    "keyspread",
+    "confluent-kafka",
+    "duckdb",
+    "numba",
+    "numpy",
+    "polars",
+    "pyarrow",
+    "pyspark",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """The figures of one run; `read = produced + ignored + dead`, `produced = on_time + late`."""
+
+    run_id: str
+    workload: str
+    partitioner: str
+    partitions: int
+    sources: int
+    shards: int
+    config: dict[str, Any]
+
+    read: int  # lines or records in the input
+    produced: int  # records handed to the client, watermark records left out
+    delivered: int  # of these, acknowledged by the broker
+    ignored: int  # well-formed, but not part of the query
+    dead: int  # in dead-letters.jsonl
+    on_time: int
+    late: int
+    skipped: int  # records an earlier attempt had delivered already
+    exact: bool
+    windows_compared: int
+    differences: list[str]  # what differs from the oracle; the first few
+
+    imbalance: float
+    replication_factor: float
+    fragmentation: float
+    records_per_partition: list[int]
+    partial_rows: int
+
+    delivered_per_s: float
+    produce_seconds: float
+    total_seconds: float
+    latency_ms: dict[str, float | None]
+    publish_delay_ms: dict[str, float | None]  # how far sends fell behind their schedule
+    combine_seconds_per_partition: list[float]
+    reduce_seconds_per_shard: list[float]
+    state_rows: int
+    state_bytes: int
+
+    last_window: dict[str, Any]
+    repetition: int = 1
+    versions: dict[str, str] = field(default_factory=lambda: installed_versions())
+    machine: dict[str, Any] = field(default_factory=lambda: this_machine())
+
+    def to_json(self) -> str:
+        """Give the cell as one JSON object on one line."""
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> Cell:
+        """Read a cell back.
+
+        Args:
+            text: What `to_json` gave.
+        """
+        return cls(**json.loads(text))
+
+    def write(self, folder: Path) -> Path:
+        """Write the cell to `cells/<workload>-<partitioner>-<partitions>-<repetition>.json`.
+
+        Args:
+            folder: The run's folder.
+        """
+        cells = folder / "cells"
+        cells.mkdir(exist_ok=True)
+        name = f"{self.workload}-{self.partitioner}-{self.partitions}-{self.repetition}.json"
+        written = cells / f".{name}.tmp"
+        written.write_text(self.to_json() + "\n", encoding="utf-8")
+        return written.replace(cells / name)
+
+
+def installed_versions() -> dict[str, str]:
+    """Give the versions of what a run depends on."""
+    versions = {"python": platform.python_version()}
+    for package in REPORTED_PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = "not installed"
+    return versions
+
+
+def this_machine() -> dict[str, Any]:
+    """Describe the machine as far as it bears on the figures."""
+    import psutil
+
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "architecture": platform.machine(),
+        "processors": os.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+    }

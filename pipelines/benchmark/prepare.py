@@ -1,0 +1,247 @@
+"""Before a run: its configuration checked, its folder made, its lock taken."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from partitioners.errors import InputError, nearest
+from pipelines.text_input import AUTO
+
+EMITS = ("all", "changed", "top")
+PACES = ("max", "rate", "speedup")
+LEAST_FREE_BYTES = 64 << 20
+_SECRET = re.compile(r"password|secret|jaas|\.pem$|token", re.IGNORECASE)
+_MAX_PARTITIONS = 10_000
+_MAX_SHARDS = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """What a run is: with the same input it fixes the content of the topic and the results.
+
+    Attributes:
+        pace: `max` (as fast as the client goes), `rate` (records/s) or `speedup` (of event time).
+        pace_value: The rate or the speed-up.
+        bootstrap: Kafka servers; None for an embedded broker of the run's own.
+        punctuation_records: Least number of records between two watermark records.
+        batch_records: Records per Spark batch.
+    """
+
+    run_id: str
+    workload: str
+    inputs: tuple[str, ...]
+    partitioner: str
+    partitions: int
+    encoding: str = AUTO
+    options: Mapping[str, Any] = field(default_factory=dict)
+    sources: int = 1
+    shards: int = 2
+    window_ms: int = 60_000
+    slide_ms: int = 60_000
+    lateness_ms: int = 0
+    pace: str = "max"
+    pace_value: float = 0.0
+    emit: str = "all"
+    top: int = 10
+    bootstrap: str | None = None
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    master: str = "local[2]"
+    results_dir: str | None = None
+    punctuation_records: int = 1_000
+    batch_records: int = 1_000_000
+
+    @property
+    def topic(self) -> str:
+        """The run's own topic."""
+        return f"{self.workload}-{self.run_id}"
+
+    def check(self) -> None:
+        """Refuse values out of range.
+
+        Raises:
+            InputError: The first that is; the text gives the range.
+        """
+        _in_range("--partitions", self.partitions, 1, _MAX_PARTITIONS)
+        _in_range("--sources", self.sources, 1, _MAX_PARTITIONS)
+        _in_range("--shards", self.shards, 1, _MAX_SHARDS)
+        _in_range("--window-ms", self.window_ms, 1, 2**53)
+        _in_range("--slide-ms", self.slide_ms, 1, 2**53)
+        _in_range("--lateness-ms", self.lateness_ms, 0, 2**53)
+        _in_range("--top", self.top, 1, 1_000_000)
+        _in_range("--batch-records", self.batch_records, 1, 2**53)
+        _in_range("--punctuation-records", self.punctuation_records, 1, 2**53)
+        if self.slide_ms > self.window_ms:
+            raise InputError(
+                f"--slide-ms {self.slide_ms} is larger than --window-ms {self.window_ms}: records "
+                "between two windows would be in none; give a slide of at most the window"
+            )
+        if self.window_ms % self.slide_ms:
+            raise InputError(
+                f"--slide-ms {self.slide_ms} does not divide --window-ms {self.window_ms}: give a "
+                f"slide such as {_divisor_near(self.window_ms, self.slide_ms)}"
+            )
+        if self.pace not in PACES:
+            raise InputError(f'unknown pace "{self.pace}": {nearest(self.pace, PACES)}')
+        if self.pace != "max" and not 0 < self.pace_value < float("inf"):
+            raise InputError(f"--{self.pace} must be above 0, not {self.pace_value:g}")
+        if self.emit not in EMITS:
+            raise InputError(f'unknown --emit "{self.emit}": {nearest(self.emit, EMITS)}')
+
+    def write(self, folder: Path) -> None:
+        """Write `config.json`, without passwords and other secrets.
+
+        Args:
+            folder: The run's folder.
+        """
+        public = replace(self, kafka={k: v for k, v in self.kafka.items() if not _SECRET.search(k)})
+        text = json.dumps(asdict(public), indent=2)
+        scratch = folder / ".config.json.tmp"
+        scratch.write_text(text + "\n", encoding="utf-8")
+        scratch.replace(folder / "config.json")
+
+    @classmethod
+    def read(cls, folder: Path) -> RunConfig:
+        """Read the configuration of an earlier run.
+
+        Args:
+            folder: The run's folder.
+
+        Raises:
+            InputError: There is none, or it is of another version.
+        """
+        path = folder / "config.json"
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            return cls(**{**content, "inputs": tuple(content["inputs"])})
+        except OSError as error:
+            raise InputError(f"cannot read {path}: {error.strerror}") from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(
+                f"{path} is damaged or of another version ({error}): start the run anew"
+            ) from error
+
+
+def new_run_id() -> str:
+    """Make a run id: the time, to sort by, and four random digits, to be alone."""
+    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(2)}"
+
+
+def make_run_folder(runs_dir: Path, config: RunConfig) -> Path:
+    """Make the folder of a new run and put its configuration there.
+
+    Args:
+        runs_dir: Where runs are kept.
+        config: What the run is.
+
+    Raises:
+        InputError: The folder cannot be made or written, or its disk is full.
+    """
+    folder = runs_dir / config.run_id
+    with _writing(runs_dir, "--runs-dir"):
+        folder.mkdir(parents=True)
+        require_free_space(runs_dir, "--runs-dir")
+        config.write(folder)
+    return folder
+
+
+def make_results_folder(path: Path, option: str = "--results") -> Path:
+    """Make a folder for results, and see that it can be written.
+
+    Args:
+        path: The folder.
+        option: Where the user named it.
+
+    Raises:
+        InputError: It cannot be written, or holds something already.
+    """
+    with _writing(path, option):
+        path.mkdir(parents=True, exist_ok=True)
+        probe = path / ".writable"
+        probe.touch()
+        probe.unlink()
+        if any(path.iterdir()):
+            raise InputError(f"{path} is not empty: name a new folder with {option}")
+        require_free_space(path, option)
+    return path
+
+
+def require_free_space(path: Path, option: str, least_bytes: int = LEAST_FREE_BYTES) -> None:
+    """Refuse to go on when a disk is nearly full.
+
+    Args:
+        path: A folder on the disk.
+        option: Where the user can name another.
+        least_bytes: What has to be free.
+
+    Raises:
+        InputError: Less than that is free.
+    """
+    free = shutil.disk_usage(path).free
+    if free < least_bytes:
+        raise InputError(
+            f"the disk that holds {path} is full: {free >> 20} MiB are free and "
+            f"{least_bytes >> 20} MiB are needed; free some space, or name another folder with "
+            f"{option}"
+        )
+
+
+def find_run(runs_dir: Path, run: str) -> Path:
+    """Give the folder of a run.
+
+    Args:
+        runs_dir: Where runs are kept.
+        run: Its id, or the path of its folder.
+
+    Raises:
+        InputError: There is no such run.
+    """
+    for folder in (runs_dir / run, Path(run)):
+        if (folder / "config.json").is_file():
+            return folder
+    known = [path.parent.name for path in runs_dir.glob("*/config.json")]
+    hint = nearest(run, known) if known else "there are no runs yet"
+    raise InputError(f'no run "{run}" in {runs_dir}: {hint}')
+
+
+class _writing:  # noqa: N801  reads as a verb where it is used
+    """Turns a failed write into a sentence with its mend."""
+
+    def __init__(self, path: Path, option: str) -> None:
+        self.path = path
+        self.option = option
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            raise InputError(
+                f"cannot write {self.path}: {error.strerror}; name another folder with "
+                f"{self.option}"
+            ) from error
+
+
+def _in_range(option: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        upper = f" to {most:,}" if most < 2**53 else " or more"
+        raise InputError(f"{option} must be {least}{upper}, not {value}")
+
+
+def _divisor_near(window_ms: int, slide_ms: int) -> int:
+    """Give the largest divisor of the window up to the slide (or the window, if far away).
+
+    Example:
+        >>> _divisor_near(60_000, 7_000)
+        6000
+    """
+    first = -(-window_ms // slide_ms)
+    pieces = (n for n in range(first, first + 100_000) if n <= window_ms and window_ms % n == 0)
+    return window_ms // next(pieces, 1)

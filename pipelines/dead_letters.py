@@ -1,0 +1,51 @@
+"""Lines that are no records, kept with their number so that nothing is lost silently."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TextIO
+
+from pipelines.text_input import RejectedLine
+
+
+class DeadLetters:
+    """Writes rejected lines to a JSON-lines file, one object with path, number, reason and text.
+
+    The file is made with the first rejected line. A run that is resumed reads its input from the
+    start again and so writes the same file again.
+
+    Args:
+        path: Where the file goes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+        self._file: TextIO | None = None
+        path.unlink(missing_ok=True)
+
+    def add(self, line: RejectedLine) -> None:
+        """Keep one line."""
+        if self._file is None:
+            self._file = self.path.open("w", encoding="utf-8")
+        self._file.write(json.dumps(asdict(line)) + "\n")
+        self.count += 1
+
+    def close(self) -> None:
+        """Write what is buffered."""
+        if self._file is not None:
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
