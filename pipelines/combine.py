@@ -1,0 +1,290 @@
+"""The first stage: raw records of one topic partition to partials by pane and key.
+
+One task reads one topic partition in offset order, so it can apply the late rule itself: each record
+meets the watermark that stands at its place in the partition. A record that misses its first windows
+is grouped apart, with the first window it still counts in (`enter`). What the partition had promised
+in earlier batches is the reducer's to know.
+
+A shard is sent one row per task and batch: the progress as JSON, the partials as an Arrow blob with
+its keys in a dictionary, so a key's bytes cross the exchange once per shard, not once per pane.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from partitioners.errors import RunError
+from pipelines.aggregates import Aggregate
+from pipelines.blobs import Int64s, to_blob
+from pipelines.panes import Windows
+from pipelines.punctuation import NO_WATERMARK_MS, find_watermarks
+from pipelines.shards import shard_of_keys
+from pipelines.workloads.base import Decoded, Workload
+
+# Marks a partial whose records miss no window.
+ON_TIME = -(2**63)
+
+
+class Partials(NamedTuple):
+    """Aggregated records: one row per pane, key and first window they count in.
+
+    Attributes:
+        keys: Binary array of the distinct keys.
+        pane: int64[n]
+        enter: int64[n], `ON_TIME` or the first window the records count in.
+        key: int64[n], indices into `keys`.
+        measures: int64[num_measures, n].
+    """
+
+    keys: pa.Array
+    pane: Int64s
+    enter: Int64s
+    key: Int64s
+    measures: Int64s
+
+
+class ShardRow(NamedTuple):
+    """What one task sends to one shard in one batch."""
+
+    shard: int
+    partition: int
+    progress: str
+    partials: bytes
+
+
+@dataclass
+class Progress:
+    """What a task tells every shard about its topic partition."""
+
+    partition: int = -1
+    watermark_ms: int = NO_WATERMARK_MS
+    records: int = 0
+    dead: int = 0
+    partial_rows: int = 0
+    seconds: float = 0.0
+
+    def to_json(self) -> str:
+        """One JSON object."""
+        return json.dumps(vars(self))
+
+
+@dataclass(frozen=True)
+class Combiner:
+    """Combines the rows of one task.
+
+    Args:
+        workload: Decodes records and says what to aggregate.
+        windows: The windows.
+        num_shards: Number of reducers.
+        watermark_lag_ms: None: the watermark comes from watermark records alone. A number: it is
+            also the largest event time so far minus this.
+    """
+
+    workload: Workload
+    windows: Windows
+    num_shards: int
+    watermark_lag_ms: int | None = None
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ShardRow]:
+        """Combine Arrow batches (key, value, partition) of one topic partition, in offset order.
+
+        Yields:
+            A row for every shard, or none where there were no rows.
+
+        Raises:
+            RunError: Rows of more than one topic partition.
+        """
+        progress = Progress()
+        parts: list[Partials] = []
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            started = time.perf_counter()
+            _check_partition(batch.column("partition"), progress)
+            part = self._combine(batch.column("key"), batch.column("value"), progress)
+            if part is not None:
+                parts.append(part)
+            progress.seconds += time.perf_counter() - started
+        if progress.partition < 0:
+            return
+        started = time.perf_counter()
+        total = merge_partials(parts, self.workload.aggregate)
+        rows = list(self._by_shard(total))
+        progress.partial_rows = len(total.pane)
+        progress.seconds += time.perf_counter() - started
+        for shard, blob in rows:
+            yield ShardRow(shard, progress.partition, progress.to_json(), blob)
+
+    def _combine(self, keys: pa.Array, values: pa.Array, progress: Progress) -> Partials | None:
+        marks = find_watermarks(keys, values)
+        at = np.arange(len(keys))
+        if len(marks.positions):
+            at = np.delete(at, marks.positions)
+            keys, values = keys.take(pa.array(at)), values.take(pa.array(at))
+        decoded = self.workload.decode(keys, values)
+        if decoded.good is not None:
+            progress.dead += int(np.count_nonzero(~decoded.good))
+            keys, at = keys.filter(pa.array(decoded.good)), at[decoded.good]
+            decoded = _keep_good(decoded, decoded.good)
+        progress.records += len(at)
+        enter = self._enter(at, decoded.timestamp_ms, marks.positions, marks.values_ms, progress)
+        if not len(at):
+            return None
+        coded = pc.dictionary_encode(keys, null_encoding="encode")
+        return aggregate_records(
+            self.workload.aggregate,
+            keys=coded.dictionary,
+            key=coded.indices.to_numpy().astype(np.int64),
+            pane=decoded.timestamp_ms // self.windows.pane_ms,
+            enter=enter,
+            columns=decoded.columns,
+        )
+
+    def _enter(
+        self,
+        at: npt.NDArray[np.int64],
+        timestamps: Int64s,
+        mark_positions: Int64s,
+        mark_values: Int64s,
+        progress: Progress,
+    ) -> Int64s | None:
+        """The first window each late record counts in; None if no record is late."""
+        before = progress.watermark_ms
+        risen = np.maximum.accumulate(np.concatenate([np.array([before]), mark_values]))
+        progress.watermark_ms = int(risen[-1])
+        watermarks = risen[np.searchsorted(mark_positions, at)]
+        if self.watermark_lag_ms is not None and len(at):
+            lagged = np.maximum.accumulate(timestamps) - self.watermark_lag_ms
+            watermarks = np.maximum(watermarks, lagged)
+            progress.watermark_ms = max(progress.watermark_ms, int(lagged[-1]))
+        if not len(at) or int(watermarks.max()) <= int(timestamps.min()):
+            return None
+        open_window = self.windows.first_window(watermarks)
+        late = open_window > self.windows.first_window(timestamps)
+        return np.where(late, open_window, ON_TIME) if late.any() else None
+
+    def _by_shard(self, partials: Partials) -> Iterator[tuple[int, bytes]]:
+        shards = shard_of_keys(partials.keys, self.num_shards)
+        by_shard = np.argsort(shards, kind="stable")
+        keys = partials.keys.take(pa.array(by_shard))
+        new_code = np.empty(len(by_shard), dtype=np.int64)
+        new_code[by_shard] = np.arange(len(by_shard))
+        key_edges = np.searchsorted(shards[by_shard], np.arange(self.num_shards + 1))
+        row_shard = shards[partials.key]
+        for shard in range(self.num_shards):
+            rows = np.flatnonzero(row_shard == shard)
+            first, end = int(key_edges[shard]), int(key_edges[shard + 1])
+            yield shard, encode_partials(
+                Partials(
+                    keys[first:end],
+                    partials.pane[rows],
+                    partials.enter[rows],
+                    new_code[partials.key[rows]] - first,
+                    partials.measures[:, rows],
+                ),
+                self.workload.aggregate,
+            )
+
+
+def _check_partition(partitions: pa.Array, progress: Progress) -> None:
+    found = pc.min_max(partitions).as_py()
+    expected = found["min"] if progress.partition < 0 else progress.partition
+    if found["min"] != expected or found["max"] != expected:
+        raise RunError(
+            f"one combine task got rows of topic partitions {found['min']} and {found['max']}: "
+            "leave minPartitions and maxRecordsPerPartition of the Kafka source unset"
+        )
+    progress.partition = int(expected)
+
+
+def _keep_good(decoded: Decoded, good: npt.NDArray[np.bool_]) -> Decoded:
+    columns = {name: column[good] for name, column in decoded.columns.items()}
+    return Decoded(decoded.timestamp_ms[good], columns)
+
+
+def aggregate_records(
+    aggregate: Aggregate,
+    *,
+    keys: pa.Array,
+    key: Int64s,
+    pane: Int64s,
+    enter: Int64s | None,
+    columns: dict[str, Int64s],
+) -> Partials:
+    """Group records by pane, key and first window.
+
+    Where the pair (pane, key) fits one int64 and nothing is late, as nearly always, that is the
+    only group column: Polars groups one integer twice as fast as three.
+    """
+    expressions = [measure.accumulate() for measure in aggregate.measures]
+    low = int(pane.min())
+    if enter is None and (int(pane.max()) - low + 1) * len(keys) < 2**62:
+        frame = pl.DataFrame({"group": (pane - low) * len(keys) + key, **columns})
+        grouped = frame.group_by("group").agg(expressions)
+        codes = grouped["group"].to_numpy()
+        pane, key = codes // len(keys) + low, codes % len(keys)
+        entered = np.full(len(codes), ON_TIME, dtype=np.int64)
+    else:
+        tags = np.full(len(key), ON_TIME, dtype=np.int64) if enter is None else enter
+        frame = pl.DataFrame({"pane": pane, "enter": tags, "key": key, **columns})
+        grouped = frame.group_by("pane", "enter", "key").agg(expressions)
+        pane, entered, key = (grouped[name].to_numpy() for name in ("pane", "enter", "key"))
+    return Partials(keys, pane, entered, key, _measures(grouped, aggregate))
+
+
+def merge_partials(parts: list[Partials], aggregate: Aggregate) -> Partials:
+    """Combine the partials of several Arrow batches into one row per pane, key and first window."""
+    if len(parts) == 1:
+        return parts[0]
+    empty = np.empty(0, dtype=np.int64)
+    if not parts:
+        none = np.empty((len(aggregate.measures), 0), dtype=np.int64)
+        return Partials(pa.array([], type=pa.binary()), empty, empty, empty, none)
+    chunks = [pa.DictionaryArray.from_arrays(pa.array(p.key), p.keys) for p in parts]
+    unified = pa.chunked_array(chunks).unify_dictionaries()
+    frame = pl.DataFrame(
+        {
+            "pane": np.concatenate([p.pane for p in parts]),
+            "enter": np.concatenate([p.enter for p in parts]),
+            "key": np.concatenate([c.indices.to_numpy().astype(np.int64) for c in unified.chunks]),
+            **dict(
+                zip(aggregate.names, np.concatenate([p.measures for p in parts], axis=1), strict=True)
+            ),
+        }
+    )
+    merged = frame.group_by("pane", "enter", "key").agg(
+        pl.col(m.name).sum() if m.combine is np.add else pl.col(m.name).max()
+        for m in aggregate.measures
+    )
+    pane, enter, key = (merged[name].to_numpy() for name in ("pane", "enter", "key"))
+    return Partials(unified.chunk(0).dictionary, pane, enter, key, _measures(merged, aggregate))
+
+
+def _measures(frame: pl.DataFrame, aggregate: Aggregate) -> Int64s:
+    return np.stack([frame[name].to_numpy() for name in aggregate.names])
+
+
+def encode_partials(partials: Partials, aggregate: Aggregate) -> bytes:
+    """Write partials as an Arrow blob; none at all as no bytes."""
+    if not len(partials.pane):
+        return b""
+    columns: dict[str, Any] = {
+        "pane": pa.array(partials.pane),
+        "enter": pa.array(partials.enter),
+        "key": pa.DictionaryArray.from_arrays(
+            pa.array(partials.key.astype(np.int32)), partials.keys
+        ),
+    }
+    for name, row in zip(aggregate.names, partials.measures, strict=True):
+        columns[name] = pa.array(row)
+    return to_blob(pa.RecordBatch.from_pydict(columns))

@@ -1,0 +1,133 @@
+"""What a workload is: one file with data, parse, query and oracle, in that order."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipelines.aggregates import Aggregate
+from pipelines.text_input import LineChunk, RejectedLine
+
+Int64s = npt.NDArray[np.int64]
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+
+RECORDS = pa.schema(
+    [
+        pa.field("timestamp_ms", pa.int64(), nullable=False),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary(), nullable=False),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """The records of a chunk of lines.
+
+    Attributes:
+        table: Schema `RECORDS`, in the order of the lines.
+        rejected: Lines that do not parse.
+        ignored: Lines that are well formed but none of the query's business.
+    """
+
+    table: pa.Table
+    rejected: list[RejectedLine] = field(default_factory=list)
+    ignored: int = 0
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """Raw record values as a combiner needs them.
+
+    Attributes:
+        timestamp_ms: int64[n] event times.
+        columns: The columns the aggregate's measures read, int64[n] each.
+        good: bool[n], False where the value is none of this workload's; None: all good.
+    """
+
+    timestamp_ms: Int64s
+    columns: dict[str, Int64s] = field(default_factory=dict)
+    good: npt.NDArray[np.bool_] | None = None
+
+
+class Parser(ABC):
+    """Turns lines into records; keeps what must be carried from chunk to chunk."""
+
+    @abstractmethod
+    def parse(self, chunk: LineChunk) -> Parsed:
+        """Parse the next chunk; chunks come in the order of the input."""
+
+
+class Workload(ABC):
+    """A query over a keyed stream. Instances are pickled to Spark's Python workers.
+
+    Attributes:
+        name: Its name in the registry.
+        default_input: A file that ships with the project, or None.
+        default_encoding: The encoding of that file; "auto" decides line by line.
+        default_window_ms: Window of the query.
+        default_slide_ms: Slide of the query.
+        key_fields: Columns of the results that hold the key.
+        value_fields: Columns of the results that hold the values.
+        aggregate: The measures.
+        k: How many keys the top of a window has.
+    """
+
+    name: ClassVar[str]
+    default_input: ClassVar[Path | None] = None
+    default_encoding: ClassVar[str] = "auto"
+    default_window_ms: ClassVar[int]
+    default_slide_ms: ClassVar[int]
+    key_fields: ClassVar[tuple[pa.Field, ...]]
+    value_fields: ClassVar[tuple[pa.Field, ...]]
+    aggregate: ClassVar[Aggregate]
+    k: ClassVar[int] = 10
+
+    @abstractmethod
+    def parser(self) -> Parser:
+        """A new parser, at the start of an input."""
+
+    @abstractmethod
+    def decode(self, keys: pa.Array, values: pa.Array) -> Decoded:
+        """Read raw record values; `keys` and `values` are binary arrays of one length."""
+
+    def finish_keys(self, keys: pa.Array) -> list[pa.Array]:
+        """Turn raw keys (binary, all different) into the key columns."""
+        return [keys.cast(self.key_fields[0].type)]
+
+    def finish_values(self, measures: dict[str, Int64s]) -> list[pa.Array]:
+        """Turn measures into the value columns; a key that has left has its neutral measures."""
+        return [pa.array(measures[field.name], type=field.type) for field in self.value_fields]
+
+    @abstractmethod
+    def oracle_records(self, connection: duckdb.DuckDBPyConnection, lines: str) -> str:
+        """Return SQL for the records of an input, written apart from `parser` and `decode`.
+
+        Args:
+            connection: Where the SQL will run; functions may be registered here.
+            lines: Name of a relation (line_number, line).
+
+        Returns:
+            A query with record_index (from 0, in order of input), timestamp_ms, the key columns by
+            name, and the columns `oracle_values` reads.
+        """
+
+    @abstractmethod
+    def oracle_values(self) -> dict[str, str]:
+        """The value columns as SQL aggregates over those records, by name."""
+
+    def oracle_order(self) -> str:
+        """SQL aggregate expressions that order the keys of a window, as in ORDER BY."""
+        return "count(*) DESC"
+
+    def oracle_gone(self) -> dict[str, Any]:
+        """The values of a key that has left its last window, by name."""
+        return dict.fromkeys(self.oracle_values(), 0)
