@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import mmh3
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioners import hashing
+from partitioners._jit import ScalarKernel, handles
 from partitioners.errors import InputError, nearest
 from partitioners.hashing import HashFunction, Key, Keys
 
@@ -143,6 +145,7 @@ class Partitioner(ABC):
     config: Config  # algorithms annotate both anew with their own type
     _state: Any
     hash_function: HashFunction = "murmur3"
+    scalar_kernel: ClassVar[ScalarKernel | None] = None
 
     def __init__(self, num_partitions: int, config: Config | None = None) -> None:
         if (
@@ -162,6 +165,8 @@ class Partitioner(ABC):
         self._num_partitions = int(num_partitions)
         self.config = config
         self._null_cursor = 0
+        self._entry: Callable[[int, int, npt.NDArray[np.int64]], int] | None = None
+        self._handles = handles()
         self._one_hash = np.zeros(1, np.uint64)
         self._one_time = np.zeros(1, np.int64)
         self._one_out = np.zeros(1, np.int32)
@@ -191,11 +196,15 @@ class Partitioner(ABC):
         """Make the state: a dataclass of arrays (or of such dataclasses), or None."""
         return None
 
-    def _bind(self) -> None:
-        """Called when arrays of the state were made or replaced: make handles to them anew."""
+    def _bind(self) -> None:  # noqa: B027 - not every algorithm has state
+        """Set ``_handles`` to the state's arrays; called when these were made or replaced."""
+
+    def _make_room(self) -> None:
+        """Enlarge the tables of the state, then ``_bind``; called when a kernel asks for it."""
+        raise NotImplementedError(f"{self.name} has no tables that grow")
 
     def _route_one(self, key_hash: int, timestamp_ms: int) -> int:
-        """Route one record of load 1; algorithms replace this where a shorter way exists.
+        """Route one record of load 1: by ``scalar_kernel`` if there is one, else by ``route``.
 
         Args:
             key_hash: The key hash as a *signed* 64-bit number, which is what compiled code takes
@@ -205,6 +214,13 @@ class Partitioner(ABC):
         Returns:
             The partition.
         """
+        if self.scalar_kernel is not None:
+            self._entry = self.scalar_kernel.entry()
+            partition = self._entry(key_hash, timestamp_ms, self._handles)
+            if partition < 0:
+                self._make_room()
+                return ~partition
+            return partition
         self._one_hash[0] = key_hash & 0xFFFFFFFFFFFFFFFF
         self._one_time[0] = timestamp_ms
         self.route(self._one_hash, self._one_time, self._one_out)
@@ -256,7 +272,13 @@ class Partitioner(ABC):
             ) from error
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000 if self.traits.uses_time else 0
-        return self._route_one(key_hash, timestamp_ms)
+        if self._entry is None:
+            return self._route_one(key_hash, timestamp_ms)
+        partition = self._entry(key_hash, timestamp_ms, self._handles)
+        if partition < 0:
+            self._make_room()
+            return ~partition
+        return partition
 
     def partition_batch(
         self,

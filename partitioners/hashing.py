@@ -33,14 +33,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from partitioners._jit import inlined, kernel, load_uint32, load_uint64
+from partitioners._jit import as_int64, inlined, kernel, load_uint32, load_uint64
 from partitioners.errors import InputError
 
 HashFunction: TypeAlias = Literal["murmur3", "murmur2", "crc32"]
 HASH_FUNCTIONS: tuple[HashFunction, ...] = ("murmur3", "murmur2", "crc32")
 
 Key: TypeAlias = bytes | bytearray | memoryview | str | None
-Keys: TypeAlias = Any  # a sequence of Key, or an Arrow array, chunked array or anything exporting one
+Keys: TypeAlias = (
+    Any  # a sequence of Key, or an Arrow array, chunked array or anything exporting one
+)
 
 _SIGNED_BITS = 1 << 63
 
@@ -98,7 +100,7 @@ def murmur2(key: bytes | bytearray | memoryview) -> int:
 
 @kernel
 def _murmur2_one(data: npt.NDArray[np.uint8]) -> int:
-    return np.int64(_murmur2(data, 0, data.size))
+    return as_int64(_murmur2(data, 0, data.size))
 
 
 # Many keys ----------------------------------------------------------------------------------------
@@ -360,10 +362,10 @@ def _hash_murmur3(
     seed: np.uint64,
     out: npt.NDArray[np.uint64],
 ) -> None:
-    end = np.int64(offsets[0])
+    end = as_int64(offsets[0])
     for row in range(out.size):
         start = end
-        end = np.int64(offsets[row + 1])
+        end = as_int64(offsets[row + 1])
         out[row] = _murmur3(data, start, end, seed)
 
 
@@ -396,7 +398,7 @@ def _hash_murmur2(
     data: npt.NDArray[np.uint8], offsets: npt.NDArray[Any], out: npt.NDArray[np.uint64]
 ) -> None:
     for row in range(out.size):
-        out[row] = _murmur2(data, np.int64(offsets[row]), np.int64(offsets[row + 1]))
+        out[row] = _murmur2(data, as_int64(offsets[row]), as_int64(offsets[row + 1]))
 
 
 # CRC-32 -------------------------------------------------------------------------------------------
@@ -418,7 +420,7 @@ def _hash_crc32(
 ) -> None:
     for row in range(out.size):
         crc = np.uint64(0xFFFFFFFF)
-        for position in range(np.int64(offsets[row]), np.int64(offsets[row + 1])):
+        for position in range(as_int64(offsets[row]), as_int64(offsets[row + 1])):
             index = (crc ^ np.uint64(data[position])) & np.uint64(0xFF)
             crc = (crc >> np.uint64(8)) ^ np.uint64(_CRC32_TABLE[index])
         out[row] = crc ^ np.uint64(0xFFFFFFFF)
@@ -458,13 +460,13 @@ def candidate_word(key_hash: np.uint64, seed: np.uint64, index: int) -> np.uint6
 @inlined
 def upper_range(word: np.uint64, size: int) -> int:
     """Map the upper half of a word to 0 .. size - 1, evenly, without a division."""
-    return np.int64(((word >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))
+    return as_int64(((word >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))
 
 
 @inlined
 def lower_range(word: np.uint64, size: int) -> int:
     """Map the lower half of a word to 0 .. size - 1, evenly, without a division."""
-    return np.int64(((word & _MASK32) * np.uint64(size)) >> np.uint64(32))
+    return as_int64(((word & _MASK32) * np.uint64(size)) >> np.uint64(32))
 
 
 @inlined
