@@ -1,0 +1,573 @@
+"""A Kafka producer that asks a partitioner where each record goes, over confluent-kafka."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from partitioners.errors import InputError, RunError, nearest
+from partitioners.kafka import open_producers
+from partitioners.kafka.columns import Column, as_column, grouped_blocks
+from partitioners.kafka.routes import (
+    ON_PARTITION_CHANGE,
+    OnPartitionChange,
+    PartitionerSpec,
+    Route,
+    TopicCounts,
+    check_specs,
+)
+from partitioners.kafka.settings import producer_settings
+from partitioners.kafka.topics import (
+    METADATA_TIMEOUT_S,
+    count_partitions,
+    ensure_topic,
+    is_compacted,
+)
+
+log = logging.getLogger(__name__)
+
+DeliveryCallback: TypeAlias = Callable[[KafkaError | None, Message], None]
+Headers: TypeAlias = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]] | None
+
+METADATA_REFRESH_S = 60.0
+# A refresh must not hold the stream up while the broker is away; it is tried again later.
+_REFRESH_TIMEOUT_S = 2.0
+_DEFAULT_QUEUE_RECORDS = 100_000
+_POLL_EVERY = 256
+_NO_PARTITION = -1
+
+
+class PartitionedProducer:
+    """Produces to topics whose partitions a partitioner chooses.
+
+    One producer is one source: its partitioners know the load that it sent, no other's. The
+    client is made at the first record, and made anew in a child process after a fork. Threads
+    may share a producer.
+
+    Args:
+        config: Settings of librdkafka; all pass through. `enable.idempotence` is on and
+            `compression.type` is `lz4` unless set.
+        partitioners: For each topic a partitioner's name, `(name, options)`, or a partitioner.
+            Given by name it is made for the partition count that the broker tells.
+        create_topics_with: Make a missing topic with so many partitions; None: refuse it.
+        allow_compacted: Let a partitioner that splits keys produce to a compacted topic, where
+            Kafka then keeps a last record of a key in *each* of its partitions.
+        on_partition_change: What to do when a topic's partition count changes: `follow` makes
+            the partitioner anew for the new count (with a warning), `keep` goes on with the
+            partitions there were, `fail` raises.
+        metadata_refresh_s: How often the partition count is asked for.
+        metadata_timeout_s: How long the first answer of the broker may take.
+
+    Raises:
+        InputError: A setting or a partitioner is not possible.
+
+    Example:
+        ```python
+        with PartitionedProducer({"bootstrap.servers": "b:9092"}, {"clicks": "cam"}) as producer:
+            producer.produce("clicks", key=b"user-7", value=b"...")
+        ```
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        partitioners: Mapping[str, PartitionerSpec],
+        *,
+        create_topics_with: int | None = None,
+        allow_compacted: bool = False,
+        on_partition_change: OnPartitionChange = "follow",
+        metadata_refresh_s: float = METADATA_REFRESH_S,
+        metadata_timeout_s: float = METADATA_TIMEOUT_S,
+    ) -> None:
+        if on_partition_change not in ON_PARTITION_CHANGE:
+            raise InputError(
+                f'on_partition_change = "{on_partition_change}" is not known; '
+                + nearest(on_partition_change, ON_PARTITION_CHANGE)
+            )
+        self._settings = producer_settings(config)
+        self._specs = check_specs(partitioners)
+        self._create_topics_with = create_topics_with
+        self._allow_compacted = allow_compacted
+        self._on_partition_change: OnPartitionChange = on_partition_change
+        self._metadata_refresh_s = metadata_refresh_s
+        self._metadata_timeout_s = metadata_timeout_s
+        self._queue_records = int(
+            self._settings.get("queue.buffering.max.messages", _DEFAULT_QUEUE_RECORDS)
+            or _DEFAULT_QUEUE_RECORDS
+        )
+        self._user_report: DeliveryCallback | None = self._settings.pop("on_delivery", None)
+        asked = self._settings.pop("delivery.report.only.error", None)
+        # A Python call per delivered record costs as much as sending it, so only failures are
+        # reported until somebody asks for the others.
+        self._errors_only_asked = asked is not None and str(asked).lower() == "true"
+        self._errors_only = self._errors_only_asked or (asked is None and self._user_report is None)
+        self._closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Set everything that a forked child must have of its own."""
+        self._client: Producer | None = None
+        self._routes: dict[str, Route] = {}
+        self._first_failure: str | None = None
+        self._since_poll = 0
+        # Reentrant: a delivery callback, called while we poll, may produce.
+        self._lock = threading.RLock()
+
+    # Producing ------------------------------------------------------------------------------------
+
+    def produce(
+        self,
+        topic: str,
+        value: bytes | str | None = None,
+        key: bytes | str | None = None,
+        partition: int = _NO_PARTITION,
+        on_delivery: DeliveryCallback | None = None,
+        timestamp: int = 0,
+        headers: Headers = None,
+        *,
+        callback: DeliveryCallback | None = None,
+        event_time_ms: int | None = None,
+    ) -> None:
+        """Queue one record; the signature is that of confluent-kafka.
+
+        A full queue is waited for, not raised.
+
+        Args:
+            topic: One of the topics given at the start.
+            value: The value; None is a tombstone.
+            key: The key; None spreads evenly.
+            partition: A partition to send to past the partitioner.
+            on_delivery: Called with `(error, message)` once it has arrived or failed.
+            timestamp: Kafka timestamp in ms; 0 takes now.
+            headers: Kafka headers.
+            callback: The other name of `on_delivery`.
+            event_time_ms: Event time for partitioners with windows; None takes `timestamp`, or
+                the wall clock without one.
+
+        Raises:
+            InputError: The topic is missing, has no partitioner here or must not be split, or
+                the record is refused (say, for its size).
+            RunError: No broker answered, or the producer is closed.
+        """
+        with self._lock:
+            route = self._route(topic)
+            report = self._report(on_delivery or callback)
+            client = self._ready_client()
+            if partition == _NO_PARTITION:
+                if route.partitioner.traits.needs_batch:
+                    raise InputError(
+                        f"{route.partitioner.name} decides on whole batches: use produce_batch, "
+                        "or a partitioner for streams such as pkg"
+                    )
+                time_ms = event_time_ms if event_time_ms is not None else (timestamp or None)
+                partition = route.partitioner.partition(key, time_ms)
+            self._queue_one(client, topic, value, key, partition, report, timestamp, headers)
+            try:
+                route.produced[partition] += 1
+            except IndexError:  # a partition of the user's own choice that we had not seen
+                self._refresh_route(route)
+                route.produced[partition] += 1
+            self._since_poll += 1
+            if self._since_poll >= _POLL_EVERY:
+                self._since_poll = 0
+                client.poll(0)
+
+    def produce_batch(
+        self,
+        topic: str,
+        keys: Column,
+        values: Column,
+        timestamps_ms: npt.ArrayLike | None = None,
+        on_delivery: DeliveryCallback | None = None,
+        headers: Sequence[Headers] | None = None,
+        timestamps: Iterable[int] | None = None,
+    ) -> npt.NDArray[np.int32]:
+        """Queue many records: routed in their order, grouped, one client call per partition.
+
+        The order within each partition is that of the rows, also when the queue is full on the
+        way. With `headers` or `timestamps`, which confluent-kafka's batch call loses or refuses,
+        the rows go one by one.
+
+        Args:
+            topic: One of the topics given at the start.
+            keys: Sequence of bytes, str and None, or Arrow strings or binaries.
+            values: As many values, likewise.
+            timestamps_ms: Event time of each row, for partitioners with windows.
+            on_delivery: Called with `(error, message)` for each record.
+            headers: Kafka headers of each row.
+            timestamps: Kafka timestamp of each row, ms.
+
+        Returns:
+            The partition of each row, `int32[n]`.
+
+        Raises:
+            InputError: As `produce`; or the columns are not equally long.
+            RunError: As `produce`.
+        """
+        keys, values = as_column(keys, "keys"), as_column(values, "values")
+        num_records = len(keys)
+        if len(values) != num_records:
+            raise InputError(
+                f"there are {num_records} keys and {len(values)} values: give one value per key"
+            )
+        with self._lock:
+            route = self._route(topic)
+            report = self._report(on_delivery)
+            client = self._ready_client()
+            partitions = route.partitioner.partition_batch(keys, timestamps_ms)
+            if headers is not None or timestamps is not None:
+                self._queue_rows(
+                    client, route, keys, values, partitions, report, headers, timestamps
+                )
+                return partitions
+            groups = grouped_blocks(keys, values, partitions, route.num_partitions)
+            for partition, group_keys, group_values in groups:
+                messages = [
+                    {"key": key, "value": value}
+                    for key, value in zip(group_keys, group_values, strict=True)
+                ]
+                self._queue_group(client, route, partition, messages, report)
+                client.poll(0)
+        return partitions
+
+    def _queue_one(
+        self,
+        client: Producer,
+        topic: str,
+        value: bytes | str | None,
+        key: bytes | str | None,
+        partition: int,
+        report: DeliveryCallback | None,
+        timestamp: int,
+        headers: Headers,
+    ) -> None:
+        while True:
+            try:
+                client.produce(topic, value, key, partition, report, report, timestamp, headers)
+            except BufferError:
+                client.poll(0.05)
+            except KafkaException as error:
+                raise _refusal(topic, error.args[0]) from error
+            else:
+                return
+
+    def _queue_rows(
+        self,
+        client: Producer,
+        route: Route,
+        keys: Column,
+        values: Column,
+        partitions: npt.NDArray[np.int32],
+        report: DeliveryCallback | None,
+        headers: Sequence[Headers] | None,
+        timestamps: Iterable[int] | None,
+    ) -> None:
+        num_records = len(partitions)
+        row_headers = [None] * num_records if headers is None else list(headers)
+        row_times = [0] * num_records if timestamps is None else [int(time) for time in timestamps]
+        if len(row_headers) != num_records or len(row_times) != num_records:
+            raise InputError(
+                f"there are {num_records} keys, {len(row_headers)} headers and {len(row_times)} "
+                "timestamps: give one of each per key"
+            )
+        # One group per block, in the order of the rows: every row as if of partition 0.
+        together = grouped_blocks(keys, values, np.zeros_like(partitions), 1)
+        row = 0
+        for _, block_keys, block_values in together:
+            for key, value in zip(block_keys, block_values, strict=True):
+                partition = int(partitions[row])
+                self._queue_one(
+                    client,
+                    route.topic,
+                    value,
+                    key,
+                    partition,
+                    report,
+                    row_times[row],
+                    row_headers[row],
+                )
+                route.produced[partition] += 1
+                row += 1
+            client.poll(0)
+
+    def _queue_group(
+        self,
+        client: Producer,
+        route: Route,
+        partition: int,
+        messages: list[dict[str, Any]],
+        report: DeliveryCallback | None,
+    ) -> None:
+        """Queue records of one partition; whatever finds no room is queued again, in its order.
+
+        librdkafka refuses all that follows a record it had no room for, so the refused are the
+        tail. Each refusal costs about as much as a success: room is waited for beforehand.
+        """
+        begin = 0
+        while begin < len(messages):
+            end = begin + self._room(client, len(messages) - begin)
+            part = messages if end - begin == len(messages) else messages[begin:end]
+            queued = client.produce_batch(
+                route.topic, part, partition=partition, on_delivery=report
+            )
+            route.produced[partition] += queued
+            if queued < len(part):
+                refused = [message for message in part if "_error" in message]
+                errors = [message.pop("_error") for message in refused]
+                for error in errors:
+                    if error.code() != KafkaError._QUEUE_FULL:
+                        raise _refusal(route.topic, error)
+                client.poll(0.05)  # full by bytes, which we do not count
+            begin += queued
+
+    def _room(self, client: Producer, num_wanted: int) -> int:
+        # A quarter of the queue at a time: waiting for single places would call for each record.
+        enough = min(num_wanted, max(1, self._queue_records // 4))
+        while (room := self._queue_records - len(client)) < enough:
+            client.poll(0.05)
+        return min(room, num_wanted)
+
+    # Topics ---------------------------------------------------------------------------------------
+
+    def _route(self, topic: str) -> Route:
+        route = self._routes.get(topic)
+        if route is None:
+            return self._open_route(topic)
+        if time.monotonic() >= route.next_check_s:
+            self._refresh_route(route)
+        return route
+
+    def _open_route(self, topic: str) -> Route:
+        if topic not in self._specs:
+            raise InputError(
+                f'no partitioner was given for topic "{topic}"; {nearest(topic, self._specs)}'
+            )
+        client = self._ready_client()
+        num_partitions = count_partitions(client, topic, self._metadata_timeout_s)
+        if num_partitions is None:
+            if self._create_topics_with is None:
+                raise InputError(
+                    f'there is no topic "{topic}": create it, or give create_topics_with=8 to have '
+                    "it made with 8 partitions"
+                )
+            ensure_topic(self._settings, topic, self._create_topics_with)
+            num_partitions = self._create_topics_with
+        route = Route(topic, self._specs[topic], num_partitions)
+        if route.partitioner.traits.splits_keys and not self._allow_compacted:
+            self._refuse_compacted(topic, route.partitioner.name)
+        route.next_check_s = time.monotonic() + self._metadata_refresh_s
+        self._routes[topic] = route
+        return route
+
+    def _refuse_compacted(self, topic: str, name: str) -> None:
+        compacted = is_compacted(self._settings, topic)
+        if compacted is None:
+            log.info("the broker does not say whether topic %s is compacted", topic)
+        elif compacted:
+            raise InputError(
+                f'topic "{topic}" is compacted, and {name} splits keys, so that a last record of a '
+                "key would stay in each of its partitions: use key_hash, or give "
+                "allow_compacted=True"
+            )
+
+    def _refresh_route(self, route: Route) -> None:
+        route.next_check_s = time.monotonic() + self._metadata_refresh_s
+        client = self._ready_client()
+        try:
+            num_partitions = count_partitions(client, route.topic, _REFRESH_TIMEOUT_S)
+        except RunError as error:
+            log.info("partition count of %s not refreshed: %s", route.topic, error)
+            return
+        if num_partitions is not None:
+            route.resize(num_partitions, self._on_partition_change)
+
+    def refresh(self) -> None:
+        """Ask for the partition counts of all topics in use now, without waiting for the time.
+
+        Raises:
+            InputError: One changed, and `on_partition_change` does not allow it.
+        """
+        with self._lock:
+            for route in self._routes.values():
+                self._refresh_route(route)
+
+    # Client and delivery reports ------------------------------------------------------------------
+
+    @property
+    def client(self) -> Producer:
+        """The confluent-kafka producer beneath, for what is not covered here.
+
+        Raises:
+            RunError: The producer is closed.
+        """
+        with self._lock:
+            return self._ready_client()
+
+    def _ready_client(self) -> Producer:
+        if self._client is not None:
+            return self._client
+        if self._closed:
+            raise RunError("the producer is closed: make a new one")
+        settings = self._settings | {
+            "on_delivery": self._on_report,
+            "delivery.report.only.error": self._errors_only,
+        }
+        try:
+            self._client = Producer(settings)
+        except KafkaException as error:
+            raise InputError(
+                f"librdkafka refuses the settings ({error.args[0].str()}): correct them"
+            ) from error
+        open_producers.add(self)
+        return self._client
+
+    def _report(self, on_delivery: DeliveryCallback | None) -> DeliveryCallback | None:
+        """Give the callback of a record: None for the default one, which counts failures."""
+        if on_delivery is None:
+            return None
+        if self._errors_only and not self._errors_only_asked:
+            # The client decides this once for all records, so it takes a client of the other kind.
+            if self._client is not None:
+                self._client.flush()
+                self._client = None
+            self._errors_only = False
+        return functools.partial(self._on_report_for, on_delivery)
+
+    def _on_report(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self._count_failure(error, message)
+        if self._user_report is not None:
+            self._user_report(error, message)
+
+    def _on_report_for(
+        self, on_delivery: DeliveryCallback, error: KafkaError | None, message: Message
+    ) -> None:
+        if error is not None:
+            self._count_failure(error, message)
+        on_delivery(error, message)
+
+    def _count_failure(self, error: KafkaError, message: Message) -> None:
+        topic, partition = message.topic(), message.partition()
+        if self._first_failure is None:
+            self._first_failure = f"{error.str()}, topic {topic}, partition {partition}"
+            log.error("records are not delivered; the first: %s", self._first_failure)
+        route = self._routes.get(topic or "")
+        if route is not None and partition is not None and 0 <= partition < len(route.failed):
+            route.failed[partition] += 1
+
+    def poll(self, timeout: float = 0.0) -> int:
+        """Serve delivery reports.
+
+        Args:
+            timeout: How long to wait for one, s.
+
+        Returns:
+            How many were served.
+        """
+        return 0 if self._client is None else int(self._client.poll(timeout))
+
+    def __len__(self) -> int:
+        """Records that are queued or on their way."""
+        return 0 if self._client is None else len(self._client)
+
+    @property
+    def produced(self) -> int:
+        """Records queued so far."""
+        return sum(sum(route.produced) for route in self._routes.values())
+
+    @property
+    def failed(self) -> int:
+        """Records that will not arrive."""
+        return sum(sum(route.failed) for route in self._routes.values())
+
+    @property
+    def delivered(self) -> int:
+        """Records that the broker has acknowledged; exact after `flush` returned 0."""
+        return self.produced - self.failed - len(self)
+
+    def counts(self, topic: str) -> TopicCounts:
+        """Give the counters of a topic, per partition.
+
+        Args:
+            topic: A topic that has been produced to.
+
+        Raises:
+            InputError: It has not.
+        """
+        if topic not in self._routes:
+            raise InputError(f'nothing was produced to "{topic}"; {nearest(topic, self._routes)}')
+        return self._routes[topic].counts()
+
+    def flush(self, timeout: float = -1) -> int:
+        """Wait until all that was queued has arrived or failed.
+
+        Args:
+            timeout: How long, s; -1: until then. A record fails by itself after
+                `message.timeout.ms` (5 minutes).
+
+        Returns:
+            Records that are still on their way.
+        """
+        return 0 if self._client is None else int(self._client.flush(timeout))
+
+    def close(self, timeout: float = -1) -> None:
+        """Flush, let the client go, and fail unless all that was produced was delivered.
+
+        Args:
+            timeout: How long to wait, s; -1: until each record has arrived or failed.
+
+        Raises:
+            RunError: Records were not delivered.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            remaining = self.flush(timeout)
+            self._closed = True
+            open_producers.discard(self)
+            produced, failed = self.produced, self.failed
+            if remaining and self._client is not None:
+                self._client.purge()  # else the client's end would wait for them
+            self._client = None
+        if remaining or failed:
+            reason = self._first_failure or f"no answer within {timeout:g} s"
+            raise RunError(
+                f"{failed + remaining} of {produced} records were not delivered (the first: "
+                f"{reason}): look at the broker, then produce them again"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.close()
+            return
+        try:  # what is queued still goes out, but the error at hand is the one to see
+            self.close(timeout=10)
+        except RunError as shortfall:
+            log.error("%s", shortfall)
+
+
+def _refusal(topic: str, error: KafkaError) -> InputError | RunError:
+    if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+        return InputError(
+            f'a record for topic "{topic}" is larger than the client sends: set '
+            '"message.max.bytes" in its settings (and the topic\'s max.message.bytes) higher, or '
+            "make it smaller"
+        )
+    return RunError(f'the client refuses a record for topic "{topic}": {error.str()}')
