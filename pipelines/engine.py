@@ -1,0 +1,308 @@
+"""Runs a workload over a topic: combine, exchange, reduce, sink.
+
+`start` wires the stages into one structured-streaming query; `RunningQuery` waits for it. Results
+are exact whatever the batch boundaries and after any restart; see docs/pipelines.md.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from partitioners.errors import InputError, RunError, nearest
+from pipelines.batch_log import BatchLog
+from pipelines.combine import Combiner
+from pipelines.listener import BatchProgress, ProgressListener
+from pipelines.panes import Windows
+from pipelines.reduce import ShardReducer
+from pipelines.sinks import ResultWriter
+from pipelines.stages import COMBINED, REDUCED, ShardProcessor, combine_stage, sink_stage
+from pipelines.summary import QuerySummary, batch_record
+from pipelines.workloads.base import Workload
+
+Emit = Literal["all", "changed", "top"]
+ProgressMode = Literal["watermarks", "records"]
+EMITS = ("all", "changed", "top")
+PROGRESS_MODES = ("watermarks", "records")
+PINNED = "keyspread.json"
+
+
+class RunningQuery:
+    """A started query.
+
+    Args:
+        query: Spark's.
+        listener: Hears when batches are committed.
+        sink: Writes and adds up the batches.
+        num_partitions: Topic partitions.
+    """
+
+    def __init__(
+        self, query: StreamingQuery, listener: ProgressListener, sink: BatchSink, num_partitions: int
+    ) -> None:
+        self._query = query
+        self._listener = listener
+        self._sink = sink
+        self._num_partitions = num_partitions
+
+    def await_end(self, timeout: float | None = None) -> bool:
+        """Wait until the end of every topic partition is committed, then stop.
+
+        Args:
+            timeout: Seconds to wait at most; None: for ever.
+
+        Returns:
+            Whether the end was reached.
+
+        Raises:
+            RunError: The query failed.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            ended = self._sink.summary.ended(self._num_partitions)
+            if ended and self._listener.committed >= self._sink.last_batch_id:
+                self.stop()
+                return True
+            if not self._query.isActive:
+                self._listener.detach()
+                raise RunError(_reason(self._query.exception()))
+            left = None if deadline is None else deadline - time.monotonic()
+            if left is not None and left <= 0:
+                return False
+            self._listener.wait(0.5 if left is None else min(left, 0.5))
+
+    def process_available(self) -> None:
+        """Wait until all that is in the topic now is processed and committed."""
+        try:
+            self._query.processAllAvailable()
+        except StreamingQueryException as error:
+            raise RunError(_reason(error)) from error
+
+    @property
+    def active(self) -> bool:
+        """Whether the query runs."""
+        return bool(self._query.isActive)
+
+    def stop(self) -> None:
+        """Stop the query; what it has not committed is done again by the next start."""
+        self._query.stop()
+        self._listener.detach()
+
+    def summary(self) -> QuerySummary:
+        """Counts and times so far, earlier lives on the same results included."""
+        with self._sink.lock:
+            return replace(
+                self._sink.summary,
+                state_bytes=self._listener.state_bytes,
+                batch_seconds=list(self._listener.batch_seconds),
+            )
+
+
+class BatchSink:
+    """The function for `foreachBatch`: writes a batch's results, then its entry in the batch log."""
+
+    def __init__(
+        self,
+        writer: ResultWriter,
+        on_batch: Callable[[BatchProgress], None] | None,
+    ) -> None:
+        self._writer = writer
+        self._on_batch = on_batch
+        self._log = BatchLog(Path(writer.folder))
+        self.lock = threading.Lock()
+        self.last_batch_id = -1
+        self.summary = QuerySummary()
+        for batch in self._log.read():
+            self._add(batch)
+
+    def __call__(self, frame: DataFrame, batch_id: int) -> None:
+        """Write one batch."""
+        if batch_id <= self.last_batch_id:
+            self._forget_from(batch_id)
+        rows = frame.mapInArrow(sink_stage(self._writer, batch_id), REDUCED).collect()  # type: ignore[arg-type]
+        written = 0
+        if self._writer.emit == "top":
+            written = self._writer.write_top(
+                [bytes(row["runs"]) for row in rows if row["runs"]], batch_id
+            )
+        shards = sorted(
+            ({"shard": row["shard"], **json.loads(row["summary"])} for row in rows if row["summary"]),
+            key=lambda shard: int(shard["shard"]),
+        )
+        written += sum(shard["rows"] for shard in shards)
+        batch = batch_record(
+            batch_id,
+            shards,
+            written,
+            time.time_ns() // 1_000_000,
+            self._writer.k,
+            self._writer.workload.aggregate.order_rows,
+        )
+        self._log.write(batch)
+        with self.lock:
+            self._add(batch)
+        if self._on_batch is not None:
+            self._on_batch(BatchProgress(batch_id, self.summary.records, self.summary.windows))
+
+    def _add(self, batch: dict[str, Any]) -> None:
+        self.summary.add(batch, self._writer.windows, self._writer.workload)
+        self.last_batch_id = batch["batch_id"]
+
+    def _forget_from(self, batch_id: int) -> None:
+        """Take a batch that is done again out of the sums."""
+        with self.lock:
+            self.summary = QuerySummary()
+            self.last_batch_id = -1
+            for batch in self._log.read():
+                if batch["batch_id"] < batch_id:
+                    self._add(batch)
+
+
+def start(
+    spark: SparkSession,
+    workload: Workload,
+    *,
+    bootstrap: str,
+    topic: str,
+    num_partitions: int,
+    num_shards: int,
+    window_ms: int,
+    slide_ms: int,
+    results_dir: Path | str,
+    checkpoint_dir: Path | str,
+    lateness_ms: int = 0,
+    progress: ProgressMode = "watermarks",
+    emit: Emit = "all",
+    k: int | None = None,
+    batch_records: int = 1_000_000,
+    kafka_options: Mapping[str, str] | None = None,
+    listener: Callable[[BatchProgress], None] | None = None,
+) -> RunningQuery:
+    """Start a query over a topic from its beginning, or go on where its checkpoint is.
+
+    Args:
+        spark: A session of `session.spark_session`.
+        workload: What to compute.
+        bootstrap: Kafka servers.
+        topic: The topic.
+        num_partitions: Its partitions.
+        num_shards: Reducers, each one Spark state partition.
+        window_ms: Size of the windows.
+        slide_ms: Slide of the windows.
+        results_dir: Where Parquet files and the batch log go.
+        checkpoint_dir: Spark's checkpoint.
+        lateness_ms: How far a partition's watermark stays behind its event time (mode `records`).
+        progress: `watermarks`: every partition carries watermark records; `records`: none does.
+        emit: `all` (every live key of every window), `changed` (keys whose values differ from the
+            window before; one that has left comes once more, with its values of no records) or
+            `top` (the k largest of each window).
+        k: Size of the top; the workload's own if None.
+        batch_records: Records in a batch at most.
+        kafka_options: Further options of the Kafka client, such as security settings.
+        listener: Called after each batch, in a thread of Spark's.
+
+    Raises:
+        InputError: An option is out of range, or the checkpoint belongs to other settings.
+    """
+    windows = Windows(window_ms, slide_ms)
+    if emit not in EMITS:
+        raise InputError(f'unknown emit "{emit}": {nearest(emit, EMITS)}')
+    if progress not in PROGRESS_MODES:
+        raise InputError(f'unknown progress "{progress}": {nearest(progress, PROGRESS_MODES)}')
+    if num_shards < 1:
+        raise InputError(f"num_shards must be at least 1, not {num_shards}")
+    k = workload.k if k is None else k
+    pinned = {
+        "topic": topic,
+        "workload": workload.name,
+        "num_partitions": num_partitions,
+        "num_shards": num_shards,
+        "window_ms": window_ms,
+        "slide_ms": slide_ms,
+        "lateness_ms": lateness_ms,
+        "progress": progress,
+        "emit": emit,
+        "k": k,
+    }
+    _pin(Path(checkpoint_dir), pinned)
+    by_records = progress == "records"
+    combiner = Combiner(workload, windows, num_shards, lateness_ms if by_records else None)
+    reducer = ShardReducer(
+        workload.aggregate, windows, None if by_records else num_partitions, emit, k
+    )
+    sink = BatchSink(ResultWriter(str(results_dir), workload, windows, emit, k), listener)
+    # A session of its own: the number of state partitions is not the next query's affair.
+    session = spark.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", str(num_shards))
+    source = (
+        session.readStream.format("kafka")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("failOnDataLoss", "true")
+        .option("maxOffsetsPerTrigger", str(batch_records))
+        .option("kafka.max.poll.records", "20000")
+        .options(**{f"kafka.{name}": value for name, value in (kafka_options or {}).items()})
+        .load()
+        .select("key", "value", "partition")
+    )
+    reduced = (
+        source.mapInArrow(combine_stage(combiner), COMBINED)  # type: ignore[arg-type]
+        .groupBy("label")
+        .transformWithStateInPandas(ShardProcessor(reducer, num_shards), REDUCED, "Update", "None")
+    )
+    progress_listener = ProgressListener(session)
+    progress_listener.attach()
+    query = (
+        reduced.writeStream.outputMode("update")
+        .foreachBatch(sink)
+        .option("checkpointLocation", str(checkpoint_dir))
+        .start()
+    )
+    return RunningQuery(query, progress_listener, sink, num_partitions)
+
+
+def _pin(checkpoint_dir: Path, settings: dict[str, Any]) -> None:
+    """Refuse to go on with a checkpoint under other settings; remember those of a new one."""
+    path = checkpoint_dir.parent / f"{checkpoint_dir.name}.{PINNED}"
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        for name, value in settings.items():
+            if before.get(name) != value:
+                raise InputError(
+                    f"the checkpoint {checkpoint_dir} was made with {name} = {before.get(name)}, "
+                    f"not {value}: go on with {before.get(name)}, or start anew with another "
+                    "checkpoint folder"
+                )
+        return
+    checkpoint_dir.parent.mkdir(parents=True, exist_ok=True)
+    scratch = path.with_suffix(".tmp")
+    scratch.write_text(json.dumps(settings) + "\n", encoding="utf-8")
+    scratch.replace(path)
+
+
+def _reason(error: StreamingQueryException | None) -> str:
+    """One sentence on why a query ended."""
+    if error is None:
+        return "the Spark query was stopped before the end of its input: start it again to go on"
+    text = str(error)
+    for line in reversed(text.splitlines()):
+        for name in ("KeyspreadError", "InputError", "RunError"):
+            if f"{name}: " in line:
+                return line.split(f"{name}: ", 1)[1].strip()
+    if "Cannot fetch offset" in text or "failOnDataLoss" in text or "UnknownTopic" in text:
+        return (
+            "the topic no longer holds the offsets the checkpoint stands at (it was made anew, or "
+            "its records aged out): start again with another checkpoint folder"
+        )
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
+    return f"the Spark query failed ({first[:300]}): start it again on the same checkpoint to go on"

@@ -1,0 +1,119 @@
+"""Changes that wait for their window to close, kept in a state store a segment at a time.
+
+A segment holds the changes of a stretch of windows (a bucket, about a 64th of the window size) that
+came in one batch. A batch therefore writes as many segments as it touches buckets and reads those of
+the buckets it closes, whatever the number of keys; a bucket that closes in part is put back as one
+segment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from pipelines.aggregates import Aggregate
+from pipelines.blobs import from_blob, numbers, to_blob
+from pipelines.ring import Changes, concat_changes
+
+BUCKETS_PER_WINDOW = 64
+
+
+class Store(Protocol):
+    """A small key-value store; each call is a round trip to the JVM."""
+
+    def get(self, name: str) -> bytes | None:
+        """The value, or None."""
+
+    def put(self, name: str, value: bytes) -> None:
+        """Set a value."""
+
+    def remove(self, name: str) -> None:
+        """Drop a value."""
+
+
+class Segment(tuple[int, int]):
+    """A bucket and the number of the batch that wrote it, counted per shard."""
+
+    __slots__ = ()
+
+
+class PendingChanges:
+    """The index of the segments, and the segments in the store.
+
+    Args:
+        store: Where the segments are.
+        aggregate: The measures.
+        windows_per_bucket: Windows in a bucket.
+        index: Pairs (bucket, serial number) of the segments there are.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        aggregate: Aggregate,
+        windows_per_bucket: int,
+        index: list[tuple[int, int]],
+    ) -> None:
+        self._store = store
+        self._aggregate = aggregate
+        self._windows_per_bucket = windows_per_bucket
+        self.index = [(int(bucket), int(serial)) for bucket, serial in index]
+
+    def add(self, changes: Changes, serial: int) -> None:
+        """Write changes, one segment per bucket.
+
+        Args:
+            changes: What to keep.
+            serial: A number no earlier call for these buckets had.
+        """
+        buckets = changes.window // self._windows_per_bucket
+        order = np.argsort(buckets, kind="stable")
+        present, at = np.unique(buckets[order], return_index=True)
+        for bucket, rows in zip(present.tolist(), np.split(order, at[1:]), strict=True):
+            self._write(int(bucket), serial, changes.where(rows))
+
+    def take_due(self, end: int, serial: int) -> Changes:
+        """Take out the changes at windows before `end`."""
+        due: list[Changes] = []
+        rest: list[Changes] = []
+        last_bucket = (end - 1) // self._windows_per_bucket
+        for bucket, number in [entry for entry in self.index if entry[0] <= last_bucket]:
+            changes = self._read(bucket, number)
+            self._store.remove(_name(bucket, number))
+            self.index.remove((bucket, number))
+            before = changes.window < end
+            due.append(changes.where(before))
+            rest.append(changes.where(~before))
+        left = concat_changes(rest, len(self._aggregate.measures))
+        if len(left.window):
+            self._write(last_bucket, serial, left)
+        return concat_changes(due, len(self._aggregate.measures))
+
+    def first_window(self) -> Iterator[int]:
+        """The first window of each bucket that has a segment."""
+        return (bucket * self._windows_per_bucket for bucket, _ in self.index)
+
+    def _write(self, bucket: int, serial: int, changes: Changes) -> None:
+        columns = {"window": pa.array(changes.window), "key": pa.array(changes.key.astype(np.int32))}
+        for name, row in zip(self._aggregate.names, changes.delta, strict=True):
+            columns[name] = pa.array(row)
+        self._store.put(_name(bucket, serial), to_blob(pa.RecordBatch.from_pydict(columns)))
+        self.index.append((bucket, serial))
+
+    def _read(self, bucket: int, serial: int) -> Changes:
+        blob = self._store.get(_name(bucket, serial))
+        if blob is None:
+            raise KeyError(f"segment {bucket}/{serial} is in the index and not in the state store")
+        batch = from_blob(blob)
+        return Changes(
+            numbers(batch.column("window")),
+            numbers(batch.column("key")).astype(np.int64),
+            np.stack([numbers(batch.column(name)) for name in self._aggregate.names]),
+        )
+
+
+def _name(bucket: int, serial: int) -> str:
+    return f"segment/{bucket}/{serial}"

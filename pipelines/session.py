@@ -1,0 +1,85 @@
+"""The Spark session: connector, state store, Arrow and Python workers set so that the engine runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from partitioners.errors import RunError
+from pipelines.jars import connector_jars
+from pipelines.java import find_java
+
+STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+# Rows of a topic partition that reach Python in one Arrow batch.
+ARROW_ROWS = 200_000
+
+
+def spark_session(
+    master: str = "local[2]",
+    *,
+    app_name: str = "keyspread",
+    driver_memory: str = "2g",
+    state_memory_mb: int = 256,
+    local_dir: Path | str | None = None,
+    config: dict[str, str] | None = None,
+) -> SparkSession:
+    """Make the Spark session of a run.
+
+    What depends on a query (number of shards) is set by `engine.start` on a session of its own, so
+    two queries never see each other's settings.
+
+    Args:
+        master: Spark master.
+        app_name: Name of the application.
+        driver_memory: Java heap; Python workers and RocksDB come on top.
+        state_memory_mb: Bound of RocksDB's memory over all state stores of a node.
+        local_dir: Where shuffles spill; Spark's default if None.
+        config: Further settings, which win.
+
+    Raises:
+        InputError: No fitting Java.
+        RunError: The jars could not be fetched, or a session with another master is running.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None and running.sparkContext.master != master:
+        raise RunError(
+            f"Spark already runs here with master {running.sparkContext.master}: stop it before "
+            f"starting one with {master}"
+        )
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    logging = Path(__file__).with_name("log4j2.properties").as_uri()
+    settings = {
+        "spark.jars": ",".join(str(jar) for jar in connector_jars()),
+        "spark.driver.memory": driver_memory,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(ARROW_ROWS),
+        "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
+        "spark.python.worker.faulthandler.enabled": "true",
+        "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
+        "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
+        "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": str(state_memory_mb),
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        # A batch without records cannot close a window here, so it is not worth running.
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        # Each task has a Python worker with one busy thread; pools of threads only get in the way.
+        "spark.executorEnv.POLARS_MAX_THREADS": "1",
+        "spark.executorEnv.OMP_NUM_THREADS": "1",
+        "spark.executorEnv.ARROW_NUM_THREADS": "1",
+    }
+    if local_dir is not None:
+        settings["spark.local.dir"] = str(local_dir)
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for name, value in {**settings, **(config or {})}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()

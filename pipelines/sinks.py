@@ -1,0 +1,151 @@
+"""The last stage: runs to Parquet files, one per shard and batch.
+
+A file is named by batch and shard and renamed into place when whole. A batch that is done again (a
+kill between the write and Spark's commit) writes the same file again, so every result is there once.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipelines.blobs import from_blob, numbers
+from pipelines.panes import Windows
+from pipelines.ring import Runs
+from pipelines.top import concat_runs, top_of_windows
+from pipelines.workloads.base import Workload
+
+ROWS_PER_GROUP = 1 << 20
+_TIMESTAMP = pa.timestamp("ms", tz="UTC")
+
+
+@dataclass(frozen=True)
+class ResultWriter:
+    """Turns the runs of one query into rows and writes them.
+
+    Args:
+        folder: Where the Parquet files go.
+        workload: Names and finishes the columns.
+        windows: The windows.
+        emit: `all`, `changed` or `top`.
+        k: Size of a window's top.
+    """
+
+    folder: str
+    workload: Workload
+    windows: Windows
+    emit: str
+    k: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the results."""
+        rank = [pa.field("rank", pa.int32())] if self.emit == "top" else []
+        return pa.schema(
+            [
+                pa.field("window_start", _TIMESTAMP),
+                pa.field("window_end", _TIMESTAMP),
+                *rank,
+                *self.workload.key_fields,
+                *self.workload.value_fields,
+            ]
+        )
+
+    def write_shard(self, blobs: Iterable[bytes], batch_id: int, shard: int) -> int:
+        """Write the runs of one shard and batch; returns the number of rows."""
+        return self._write(
+            (table for blob in blobs for table in self._expand(*self.decode(blob))),
+            f"batch-{batch_id:09d}-shard-{shard:04d}.parquet",
+        )
+
+    def write_top(self, blobs: Iterable[bytes], batch_id: int) -> int:
+        """Merge the tops of the shards, which close the same windows in the same batch."""
+        decoded = [self.decode(blob) for blob in blobs]
+        if not decoded:
+            return 0
+        keys = pa.concat_arrays([keys for _, keys in decoded])
+        before = np.cumsum([0, *(len(keys) for _, keys in decoded)])
+        parts = [
+            runs._replace(key=runs.key + shift)
+            for (runs, _), shift in zip(decoded, before[:-1].tolist(), strict=True)
+        ]
+        merged = top_of_windows(concat_runs(parts), keys, self.workload.aggregate, self.k)
+        return self._write(self._expand(merged, keys), f"batch-{batch_id:09d}-top.parquet")
+
+    def decode(self, blob: bytes) -> tuple[Runs, pa.Array]:
+        """Read a blob of runs, and their keys."""
+        batch = from_blob(blob)
+        coded = batch.column("key")
+        start, end = numbers(batch.column("start")), numbers(batch.column("end"))
+        names = self.workload.aggregate.names
+        value = np.stack([numbers(batch.column(name)) for name in names])
+        key = coded.indices.to_numpy().astype(np.int64)
+        return Runs(start, end, key, value, np.ones(len(start), dtype=bool)), coded.dictionary
+
+    def _expand(self, runs: Runs, keys: pa.Array) -> Iterator[pa.Table]:
+        """One row per window and key, a row group at a time."""
+        if self.emit == "changed":
+            runs = runs._replace(end=runs.start + 1)
+        measures = dict(zip(self.workload.aggregate.names, runs.value, strict=True))
+        values = self.workload.finish_values(measures)
+        finished = self.workload.finish_keys(keys)
+        lengths = runs.end - runs.start
+        ends = np.cumsum(lengths)
+        first = runs.start - (ends - lengths)
+        low = 0
+        while low < len(lengths):
+            done = int(ends[low - 1]) if low else 0
+            # At least one run, however long: a run is never longer than a window has slides.
+            high = max(low + 1, int(np.searchsorted(ends, done + ROWS_PER_GROUP, side="right")))
+            which = np.repeat(np.arange(low, high), lengths[low:high])
+            start = (np.arange(done, done + len(which)) + first[which]) * self.windows.slide_ms
+            yield self._rows(start, runs.key[which].astype(np.int32), finished, values, which)
+            low = high
+
+    def _rows(
+        self, start: Any, key: Any, finished: list[pa.Array], values: list[pa.Array], which: Any
+    ) -> pa.Table:
+        index = pa.array(which)
+        columns = [
+            pa.array(start).view(_TIMESTAMP),
+            pa.array(start + self.windows.size_ms).view(_TIMESTAMP),
+        ]
+        if self.emit == "top":
+            begins = np.flatnonzero(np.append(True, start[1:] != start[:-1]))
+            lengths = np.diff(np.append(begins, len(start)))
+            rank = np.arange(len(start)) - np.repeat(begins, lengths) + 1
+            columns.append(pa.array(rank.astype(np.int32)))
+        columns += [pa.DictionaryArray.from_arrays(pa.array(key), each) for each in finished]
+        columns += [each.take(index) for each in values]
+        return pa.table(columns, names=self.schema.names)
+
+    def _write(self, tables: Iterator[pa.Table], name: str) -> int:
+        folder = Path(self.folder)
+        scratch = folder / f".{name}.{secrets.token_hex(4)}"
+        rows = 0
+        writer = None
+        try:
+            for table in tables:
+                if writer is None:
+                    folder.mkdir(parents=True, exist_ok=True)
+                    writer = pq.ParquetWriter(
+                        scratch, table.schema, compression="lz4", store_schema=False
+                    )
+                writer.write_table(table)
+                rows += table.num_rows
+        except BaseException:
+            if writer is not None:
+                writer.close()
+                scratch.unlink(missing_ok=True)
+            raise
+        if writer is not None:
+            writer.close()
+            scratch.replace(folder / name)
+        return rows
