@@ -72,10 +72,24 @@ class ScalarKernel:
 
     def entry(self) -> Callable[[int, int, npt.NDArray[np.int64]], int]:
         """Compile, or load from disk, and return what to call."""
-        signature = (types.int64, types.int64, types.int64[::1])
-        self._dispatcher.compile(signature)
-        compiled = self._dispatcher.overloads[signature]
-        return cast(Callable[[int, int, npt.NDArray[np.int64]], int], compiled.entry_point)
+        return cast(
+            Callable[[int, int, npt.NDArray[np.int64]], int],
+            direct_entry(self._dispatcher, types.int64, types.int64, types.int64[::1]),
+        )
+
+
+def direct_entry(function: Any, *signature: Any) -> Callable[..., Any]:
+    """Compile a kernel for one signature and give its wrapper, without the choice of signature.
+
+    Args:
+        function: What ``kernel`` returned.
+        signature: numba types of the arguments.
+
+    Returns:
+        A callable that takes exactly these types.
+    """
+    function.compile(signature)
+    return cast(Callable[..., Any], function.overloads[signature].entry_point)
 
 
 def handles(*arrays: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

@@ -62,6 +62,9 @@ class Traits:
 class Config:
     """Base of every algorithm's options; subclasses check theirs in ``__post_init__``."""
 
+    def __post_init__(self) -> None:
+        """End the chain of checks."""
+
     def require_range(self, name: str, low: float, high: float) -> None:
         """Check an option that is a number.
 
@@ -123,6 +126,7 @@ class ChoiceConfig(Config):
     tie: Tie = "first"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.require_range("seed", -(1 << 63), (1 << 64) - 1)
         self.require_bool("distinct")
         self.require_one_of("tie", ("first", "last"))
@@ -145,7 +149,7 @@ class Partitioner(ABC):
     config: Config  # algorithms annotate both anew with their own type
     _state: Any
     hash_function: HashFunction = "murmur3"
-    scalar_kernel: ClassVar[ScalarKernel | None] = None
+    scalar_kernel: ScalarKernel | None = None
 
     def __init__(self, num_partitions: int, config: Config | None = None) -> None:
         if (

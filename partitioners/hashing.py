@@ -24,16 +24,18 @@ their authors' code).
 
 from __future__ import annotations
 
+import functools
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import mmh3
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from numba import types
 
-from partitioners._jit import as_int64, inlined, kernel, load_uint32, load_uint64
+from partitioners._jit import as_int64, direct_entry, inlined, kernel, load_uint32, load_uint64
 from partitioners.errors import InputError
 
 HashFunction: TypeAlias = Literal["murmur3", "murmur2", "crc32"]
@@ -95,12 +97,30 @@ def murmur2(key: bytes | bytearray | memoryview) -> int:
         >>> murmur2(b"")
         275646681
     """
-    return int(_murmur2_one(np.frombuffer(key, np.uint8)))
+    return int(scalar_hash("murmur2")(bytes(key)))
+
+
+@functools.cache
+def scalar_hash(function: HashFunction) -> Callable[[bytes], int]:
+    """Give the shortest way to hash one key.
+
+    Args:
+        function: One of ``HASH_FUNCTIONS``.
+
+    Returns:
+        A function of bytes (no other kind); murmur3 comes as a *signed* number.
+    """
+    if function == "murmur3":
+        return lambda key: int(mmh3.hash64(key)[0])
+    if function == "crc32":
+        return zlib.crc32
+    # Straight from bytes: an array made of them first costs 0.9 µs more.
+    return direct_entry(_murmur2_one, types.Bytes(types.uint8, 1, "C"))
 
 
 @kernel
 def _murmur2_one(data: npt.NDArray[np.uint8]) -> int:
-    return as_int64(_murmur2(data, 0, data.size))
+    return as_int64(_murmur2(data, 0, len(data)))
 
 
 # Many keys ----------------------------------------------------------------------------------------

@@ -35,7 +35,6 @@ import numpy.typing as npt
 
 from partitioners._jit import (
     ScalarKernel,
-    as_int64,
     float64_at,
     handles,
     inlined,
@@ -57,89 +56,31 @@ from partitioners.base import (
     choices_in_use,
 )
 from partitioners.hashing import fill_candidates, seed_word, two_candidates
-
-NO_WINDOW = 0
-NO_TIME_YET = np.iinfo(np.int64).min
+from partitioners.loads import (
+    NO_WINDOW,
+    LoadState,
+    LoadWindowConfig,
+    enter_window,
+    least_loaded,
+    less_loaded,
+    new_load_state,
+    window_end,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PkgConfig(ChoiceConfig):
+class PkgConfig(LoadWindowConfig, ChoiceConfig):
     """Options of ``pkg``.
 
     Attributes:
-        d: Candidates of a key; with ``distinct`` at most all partitions are used.
-        window_ms: Loads restart at multiples of this event time; None: never.
+        d: Candidates of a key (2 is the paper's); with ``distinct`` at most all partitions.
     """
 
     d: int = 2
-    window_ms: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_range("d", 1, MAX_PARTITIONS)
-        if self.window_ms is not None:
-            self.require_range("window_ms", 1, 1 << 53)
-
-
-@dataclass
-class LoadState:
-    """Load sent so far, and the window it belongs to."""
-
-    loads: npt.NDArray[np.float64]  # float64[n]
-    window: npt.NDArray[np.int64]  # int64[1]: number of the window of now
-
-
-@inlined
-def less_loaded(loads: npt.NDArray[np.float64], first: int, second: int) -> int:
-    """Pick the less loaded of two, the first at a draw; no branch, for nothing predicts it."""
-    return first + (second - first) * as_int64(loads[second] < loads[first])
-
-
-@inlined
-def least_loaded(
-    loads: npt.NDArray[np.float64], choices: npt.NDArray[np.int32], tie_last: bool
-) -> int:
-    """Pick the least loaded of some partitions."""
-    best = as_int64(choices[0])
-    for index in range(1, choices.size):
-        other = as_int64(choices[index])
-        best = less_loaded(loads, other, best) if tie_last else less_loaded(loads, best, other)
-    return best
-
-
-@inlined
-def window_end(
-    timestamps_ms: TimestampsMs, start: int, window: npt.NDArray[np.int64], window_ms: int
-) -> int:
-    """Find the first row from ``start`` on that begins a later window, or the end of the rows.
-
-    A late record belongs to the window of now.
-    """
-    if window_ms == NO_WINDOW:
-        return timestamps_ms.size
-    later = (window[0] + 1) * window_ms
-    row = start
-    while row < timestamps_ms.size and timestamps_ms[row] < later:
-        row += 1
-    return row
-
-
-@inlined
-def enter_window(
-    loads: npt.NDArray[np.float64],
-    window: npt.NDArray[np.int64],
-    timestamp_ms: int,
-    window_ms: int,
-) -> bool:
-    """Forget the loads if this record begins a later window; say whether it does."""
-    if window_ms == NO_WINDOW:
-        return False
-    number = timestamp_ms // window_ms
-    if number <= window[0]:
-        return False
-    window[0] = number
-    loads[:] = 0.0
-    return True
 
 
 @inlined
@@ -288,9 +229,7 @@ class PKG(ChoicePartitioner):
         return choices_in_use(self.config.d, self.num_partitions, distinct=self.config.distinct)
 
     def _new_state(self) -> LoadState:
-        return LoadState(
-            loads=np.zeros(self.num_partitions), window=np.full(1, NO_TIME_YET, np.int64)
-        )
+        return new_load_state(self.num_partitions)
 
     def _bind(self) -> None:
         config = self.config

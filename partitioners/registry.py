@@ -6,10 +6,19 @@ from typing import Any
 
 from partitioners.base import Partitioner, make_config
 from partitioners.errors import InputError, nearest
+from partitioners.greedy import OffGreedy, OnGreedy
+from partitioners.key_hash import KeyHash
 from partitioners.pkg import PKG
+from partitioners.potc import PoTC
+from partitioners.shuffle import Shuffle
 
 PARTITIONERS: dict[str, type[Partitioner]] = {
+    "shuffle": Shuffle,
+    "key_hash": KeyHash,
     "pkg": PKG,
+    "potc": PoTC,
+    "on_greedy": OnGreedy,
+    "off_greedy": OffGreedy,
 }
 
 
