@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
@@ -158,19 +158,34 @@ class PartitionedProducer:
                 the record is refused (say, for its size).
             RunError: No broker answered, or the producer is closed.
         """
-        with self._lock:
-            route = self._route(topic)
-            report = self._report(on_delivery or callback)
-            client = self._ready_client()
+        with self._lock:  # what follows is written out: a call per step doubled the cost
+            route = self._routes.get(topic)
+            client = self._client
+            if route is None or client is None or monotonic() >= route.next_check_s:
+                route = self._route(topic)
+                client = self._ready_client()
+            report = on_delivery or callback
+            if report is not None:
+                report = self._report(report)
+                client = self._ready_client()
             if partition == _NO_PARTITION:
-                if route.partitioner.traits.needs_batch:
+                if route.awaits_batch:
                     raise InputError(
-                        f"{route.partitioner.name} decides on whole batches: use produce_batch, "
-                        "or a partitioner for streams such as pkg"
+                        f"{route.partitioner.name} first needs to see a batch: use produce_batch, "
+                        "give a partitioner that was fitted, or one for streams such as pkg"
                     )
-                time_ms = event_time_ms if event_time_ms is not None else (timestamp or None)
-                partition = route.partitioner.partition(key, time_ms)
-            self._queue_one(client, topic, value, key, partition, report, timestamp, headers)
+                if event_time_ms is None and timestamp:
+                    event_time_ms = timestamp
+                partition = route.partitioner.partition(key, event_time_ms)
+            try:
+                if report is None and headers is None and not timestamp:
+                    client.produce(topic, value, key, partition)
+                else:
+                    client.produce(topic, value, key, partition, report, report, timestamp, headers)
+            except (BufferError, KafkaException) as error:
+                self._queue_one(
+                    client, topic, value, key, partition, report, timestamp, headers, error
+                )
             try:
                 route.produced[partition] += 1
             except IndexError:  # a partition of the user's own choice that we had not seen
@@ -223,6 +238,7 @@ class PartitionedProducer:
             route = self._route(topic)
             report = self._report(on_delivery)
             client = self._ready_client()
+            route.fit(keys)
             partitions = route.partitioner.partition_batch(keys, timestamps_ms)
             if headers is not None or timestamps is not None:
                 self._queue_rows(
@@ -249,14 +265,18 @@ class PartitionedProducer:
         report: DeliveryCallback | None,
         timestamp: int,
         headers: Headers,
+        error: BufferError | KafkaException | None = None,
     ) -> None:
+        """Queue a record, waiting for room; `error` is what a first try met."""
         while True:
+            if isinstance(error, KafkaException):
+                raise _refusal(topic, error.args[0]) from error
+            if error is not None:
+                client.poll(0.05)
             try:
                 client.produce(topic, value, key, partition, report, report, timestamp, headers)
-            except BufferError:
-                client.poll(0.05)
-            except KafkaException as error:
-                raise _refusal(topic, error.args[0]) from error
+            except (BufferError, KafkaException) as refused:
+                error = refused
             else:
                 return
 
@@ -342,7 +362,7 @@ class PartitionedProducer:
         route = self._routes.get(topic)
         if route is None:
             return self._open_route(topic)
-        if time.monotonic() >= route.next_check_s:
+        if monotonic() >= route.next_check_s:
             self._refresh_route(route)
         return route
 
@@ -364,7 +384,7 @@ class PartitionedProducer:
         route = Route(topic, self._specs[topic], num_partitions)
         if route.partitioner.traits.splits_keys and not self._allow_compacted:
             self._refuse_compacted(topic, route.partitioner.name)
-        route.next_check_s = time.monotonic() + self._metadata_refresh_s
+        route.next_check_s = monotonic() + self._metadata_refresh_s
         self._routes[topic] = route
         return route
 
@@ -380,7 +400,7 @@ class PartitionedProducer:
             )
 
     def _refresh_route(self, route: Route) -> None:
-        route.next_check_s = time.monotonic() + self._metadata_refresh_s
+        route.next_check_s = monotonic() + self._metadata_refresh_s
         client = self._ready_client()
         try:
             num_partitions = count_partitions(client, route.topic, _REFRESH_TIMEOUT_S)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from partitioners import Partitioner, create
 from partitioners.errors import InputError
+from partitioners.hashing import hash_keys_with_nulls
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,24 @@ class Route:
         else:
             name, options = spec
             self.partitioner = create(name, num_partitions, **options)
+        # One that was given may have been fitted; one given by name is fitted by its first batch.
+        self.awaits_batch = not isinstance(spec, Partitioner) and (
+            self.partitioner.traits.needs_batch
+        )
+
+    def fit(self, keys: Any) -> None:
+        """Show the first batch to a partitioner that decides well only when it knows the keys.
+
+        Args:
+            keys: The keys of the batch.
+        """
+        if not self.awaits_batch:
+            return
+        hashes, is_null = hash_keys_with_nulls(keys, function=self.partitioner.hash_function)
+        # The trait promises the method; it is no part of the protocol of all partitioners.
+        fit = getattr(self.partitioner, "fit")  # noqa: B009
+        fit(hashes if is_null is None else hashes[~is_null])
+        self.awaits_batch = False
 
     def resize(self, num_partitions: int, rule: OnPartitionChange) -> None:
         """Take note of the broker's count; make the partitioner anew if it changed.
@@ -84,6 +103,7 @@ class Route:
             raise InputError(f'{change}: start anew, or use on_partition_change="follow"')
         self.partitioner = type(self.partitioner)(num_partitions, self.partitioner.config)
         self.num_partitions = num_partitions
+        self.awaits_batch = self.partitioner.traits.needs_batch
         more = [0] * max(0, num_partitions - old)
         self.produced += more
         self.failed += more
@@ -93,12 +113,6 @@ class Route:
             change,
             self.partitioner.name,
         )
-
-    def count_batch(self, partitions: npt.NDArray[np.int32], sign: int = 1) -> None:
-        """Add a batch to `produced`."""
-        counts = np.bincount(partitions, minlength=self.num_partitions).tolist()
-        for partition, count in enumerate(counts):
-            self.produced[partition] += sign * count
 
     def counts(self) -> TopicCounts:
         """Copy the counters."""
