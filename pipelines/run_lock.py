@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -9,15 +10,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
+import psutil
+
 from partitioners.errors import InputError
+
+# How long the processes of a killed run may take to notice that it is gone.
+LEFT_BEHIND_SECONDS = 20.0
 
 
 class RunLock:
     """Holds ``run.lock`` in a run's folder while a process works on it.
 
     The operating system frees the lock when its holder dies, however it dies, so a killed run can
-    be resumed at once. The file names the holder and the processes it started (the broker, the
-    JVM), for those who come later.
+    be resumed at once. The file names the holder and the processes it started, each with its start
+    time, for those who come later.
 
     Args:
         folder: The run's folder.
@@ -26,33 +32,35 @@ class RunLock:
     def __init__(self, folder: Path) -> None:
         self.path = folder / "run.lock"
         self._file: TextIO | None = None
-        self.left_behind: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         file = self.path.open("a+", encoding="utf-8")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _read(file)
+            holder = next(iter(_read(file)), "unknown")
             file.close()
             raise InputError(
-                f"run {self.path.parent.name} is live (process {holder.get('pid', 'unknown')}): "
-                "wait for it, or stop it with Ctrl-C or `kill`, then resume it"
+                f"run {self.path.parent.name} is live (process {holder}): wait for it, or stop it "
+                f"with `kill {holder}`, then resume it"
             ) from None
-        self.left_behind = {
-            name: pid for name, pid in _read(file).items() if name != "pid" and isinstance(pid, int)
-        }
+        _end_left_behind(_read(file))
         self._file = file
-        self.note()
+        self.note(os.getpid())
         return self
 
-    def note(self, **processes: int) -> None:
-        """Write the holder's process id, and those of the processes it started, to the file."""
+    def note(self, *pids: int) -> None:
+        """Write down processes of this run.
+
+        Args:
+            pids: All of them, the holder first.
+        """
         if self._file is None:
             return
+        started = {str(pid): psutil.Process(pid).create_time() for pid in pids}
         self._file.seek(0)
         self._file.truncate()
-        json.dump({"pid": os.getpid(), **processes}, self._file)
+        json.dump(started, self._file)
         self._file.flush()
 
     def __exit__(
@@ -68,10 +76,26 @@ class RunLock:
             self._file = None
 
 
-def _read(file: TextIO) -> dict[str, object]:
+def _read(file: TextIO) -> dict[str, float]:
     file.seek(0)
     try:
         content = json.loads(file.read() or "{}")
     except json.JSONDecodeError:
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def _end_left_behind(started: dict[str, float]) -> None:
+    """Wait for the processes of a killed run, and end those that do not go by themselves."""
+    alive = []
+    for pid, create_time in started.items():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = psutil.Process(int(pid))
+            # A later process may have been given the same number.
+            if process.create_time() == create_time:
+                alive.append(process)
+    _gone, alive = psutil.wait_procs(alive, timeout=LEFT_BEHIND_SECONDS)
+    for process in alive:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(alive, timeout=LEFT_BEHIND_SECONDS)

@@ -10,15 +10,17 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import sys
 import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
 from partitioners.errors import InputError
 
 AUTO = "auto"
+STDIN = "-"
 BLOCK_BYTES = 1 << 20
 LINES_PER_CHUNK = 50_000
 MAX_LINE_BYTES = 8 << 20
@@ -96,37 +98,89 @@ def read_chunks(
             first_line_number += len(lines)
 
 
+class InputLines:
+    """The lines of several files as one stream, numbered through.
+
+    Args:
+        paths: The files, in order.
+        encoding: As in `read_chunks`.
+        reject: Called with every line that cannot be decoded, numbered as in its file.
+        on_bytes: Called with the bytes read of all files so far.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path | str],
+        encoding: str,
+        reject: Reject,
+        on_bytes: Callable[[int], None] = lambda _count: None,
+    ) -> None:
+        self._paths = paths
+        self._encoding = encoding
+        self._reject_line = reject
+        self._on_bytes = on_bytes
+        self._lines_before = 0
+        self._last_line = 0
+
+    def __iter__(self) -> Iterator[LineChunk]:
+        bytes_before = 0
+        for path in self._paths:
+            self._last_line = 0
+            consumed = [0]
+
+            def note_bytes(
+                count: int, before: int = bytes_before, cell: list[int] = consumed
+            ) -> None:
+                cell[0] = count
+                self._on_bytes(before + count)
+
+            for chunk in read_chunks(
+                path, self._reject, encoding=self._encoding, on_bytes=note_bytes
+            ):
+                self._last_line = chunk.first_line_number + len(chunk.lines) - 1
+                first = chunk.first_line_number + self._lines_before
+                yield chunk._replace(first_line_number=first)
+            self._lines_before += self._last_line
+            bytes_before += consumed[0]
+
+    def _reject(self, line: RejectedLine) -> None:
+        self._last_line = max(self._last_line, line.line_number)
+        self._reject_line(line)
+
+    def as_in_file(self, line: RejectedLine) -> RejectedLine:
+        """Number a line of the stream as in its file.
+
+        Args:
+            line: A line of the chunk yielded last.
+        """
+        return replace(line, line_number=line.line_number - self._lines_before)
+
+
 def _position(raw: BinaryIO) -> int:
-    below = raw.fileobj if isinstance(raw, gzip.GzipFile) else raw
-    return below.tell() if below is not None else 0
+    below = getattr(raw, "packed", raw)
+    return int(below.tell()) if below.seekable() else 0
 
 
 def open_input(path: Path | str) -> BinaryIO:
-    """Open a plain or gzip file for reading bytes.
+    """Open a plain or gzip file, or standard input (`-`), for reading bytes.
 
     Raises:
         InputError: It is missing, a folder, unreadable, empty or packed in another way.
     """
-    path = Path(path)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder: name a file, or give --input once for each file")
-    try:
-        file = path.open("rb")
-        head = file.read(6)
-    except OSError as error:
-        raise InputError(
-            f"cannot read the input {path}: {error.strerror}; check the path and its permissions"
-        ) from error
+    if str(path) == STDIN:
+        file, name = sys.stdin.buffer, "standard input"
+    else:
+        file, name = _open_file(Path(path)), str(path)
+    head = cast("io.BufferedReader", file).peek(6)[:6]
     if not head:
         file.close()
-        raise InputError(f"the input {path} is empty: give a file with at least one record")
+        raise InputError(f"the input {name} is empty: give a file with at least one record")
     for magic, kind in _PACKED.items():
         if head.startswith(magic):
             file.close()
-            raise InputError(f"the input {path} is packed as {kind}: unpack it, or pack as .gz")
-    file.seek(0)
+            raise InputError(f"the input {name} is packed as {kind}: unpack it, or pack as .gz")
     if head.startswith(b"\x1f\x8b"):
-        return cast("BinaryIO", _OwningGzip(fileobj=file, mode="rb"))
+        return cast("BinaryIO", _OwningGzip(file))
     return file
 
 
@@ -147,7 +201,7 @@ def check_input(path: Path | str, encoding: str = AUTO) -> None:
             raise InputError(f"the input {path} is empty: give a file with at least one record")
         if encoding != AUTO:
             _check_head(str(path), head, encoding)
-        if isinstance(raw, gzip.GzipFile) and Path(path).stat().st_size <= CHECKED_GZIP_BYTES:
+        if hasattr(raw, "packed") and Path(path).stat().st_size <= CHECKED_GZIP_BYTES:
             while _read(raw, str(path), BLOCK_BYTES):
                 pass
 
@@ -172,14 +226,27 @@ def _is_utf8(head: bytes) -> bool:
     return True
 
 
+def _open_file(path: Path) -> BinaryIO:
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: name a file, or give --input once for each file")
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise InputError(
+            f"cannot read the input {path}: {error.strerror}; check the path and its permissions"
+        ) from error
+
+
 class _OwningGzip(gzip.GzipFile):
     """A GzipFile that closes the file below it."""
 
+    def __init__(self, packed: BinaryIO) -> None:
+        super().__init__(fileobj=packed, mode="rb")
+        self.packed = packed
+
     def close(self) -> None:
-        below = self.fileobj
         super().close()
-        if below is not None:
-            below.close()
+        self.packed.close()
 
 
 def _read(raw: BinaryIO, path: str, size: int) -> bytes:
@@ -320,7 +387,7 @@ def _decode_line(raw: bytes, decode: LineDecoder) -> tuple[str, str]:
         line = decode(raw)
     except UnicodeDecodeError as error:
         return raw.decode("utf-8", "backslashreplace"), (
-            f"not {error.encoding}: byte {error.start + 1} is 0x{raw[error.start]:02x}"
+            f"cannot be decoded: byte {error.start + 1} is 0x{raw[error.start]:02x}"
         )
     return line, "not in the encoding given" if _UNDECODABLE in line else ""
 

@@ -1,145 +1,156 @@
-"""Topics of runs: made, checked, measured and deleted."""
+"""What a run asks about its topic: is it there, how many partitions, where do they end."""
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Mapping
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from partitioners.errors import InputError, RunError
+from partitioners.kafka.settings import admin_settings
+from partitioners.kafka.topics import count_partitions, ensure_topic
 
 ANSWER_SECONDS = 10.0
 # End offsets are taken as final when they stayed the same this long after their producer died.
 STABLE_SECONDS = 1.0
-_WAIT_SECONDS = 60.0
+POLL_SECONDS = 0.1
+PATIENCE_SECONDS = 60.0
 
 
-class Topics:
-    """What a run does with topics, on one set of servers.
+def client_settings(bootstrap: str, kafka: Mapping[str, Any]) -> dict[str, Any]:
+    """Put the servers and the user's librdkafka settings together.
 
     Args:
         bootstrap: The servers.
-        kafka: Further librdkafka settings (TLS, SASL and so on).
+        kafka: The settings.
     """
+    # librdkafka would write its own lines to stderr; what matters comes back as an error.
+    return {"log_level": 0, **kafka, "bootstrap.servers": bootstrap}
 
-    def __init__(self, bootstrap: str, kafka: Mapping[str, str] | None = None) -> None:
-        self.bootstrap = bootstrap
-        self._settings = {**(kafka or {}), "bootstrap.servers": bootstrap, "log_level": 0}
-        try:
-            self._admin = AdminClient(dict(self._settings))
-        except KafkaException as error:
-            raise InputError(f"Kafka settings: {_text(error)}; mend --kafka or the file") from None
 
-    def num_partitions(self, topic: str) -> int | None:
-        """Ask how many partitions a topic has; None if there is no such topic.
+def require_answer(settings: Mapping[str, Any]) -> None:
+    """See that a broker answers.
 
-        Raises:
-            InputError: The servers do not answer.
-        """
-        try:
-            found = self._admin.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
-        except KafkaException as error:
+    Args:
+        settings: From `client_settings`.
+
+    Raises:
+        InputError: None does, or the settings are wrong.
+    """
+    try:
+        AdminClient(admin_settings(settings)).list_topics(timeout=ANSWER_SECONDS)
+    except (KafkaException, ValueError, TypeError) as error:
+        reason = error.args[0] if error.args else error
+        if isinstance(reason, KafkaError) and reason.code() != KafkaError._INVALID_ARG:
             raise InputError(
-                f"no answer from the Kafka servers {self.bootstrap} within {ANSWER_SECONDS:g} s "
-                f"({_text(error)}): check --bootstrap and that a broker runs there, or leave it "
-                "out to have one started"
+                f"no answer from the Kafka servers {settings['bootstrap.servers']} within "
+                f"{ANSWER_SECONDS:g} s ({reason.str()}): check --bootstrap and that a broker runs "
+                "there, or leave it out to have one started"
             ) from None
-        if found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return None
-        if found.error is not None:
-            raise InputError(f"topic {topic} on {self.bootstrap}: {found.error.str()}")
-        return len(found.partitions) or None
+        raise InputError(
+            f"Kafka settings: {_text(error)}; mend --bootstrap, --kafka or the --kafka-config file"
+        ) from None
 
-    def require(self, topic: str, num_partitions: int, *, make: bool) -> None:
-        """See that a topic has the partitions asked for, and make it if it is missing.
 
-        Args:
-            topic: Its name.
-            num_partitions: What it has to have.
-            make: Whether a missing topic is made.
+def make_topic(settings: Mapping[str, Any], topic: str, num_partitions: int) -> None:
+    """Make a topic, or see that it has the partitions asked for.
 
-        Raises:
-            InputError: It has another number, or is missing and not to be made.
-        """
-        have = self.num_partitions(topic)
-        if have is None and not make:
-            raise InputError(
-                f"topic {topic} is gone from {self.bootstrap}, so the run cannot be resumed: "
-                "start it anew"
-            )
-        if have is None:
-            self._make(topic, num_partitions)
-        elif have != num_partitions:
-            raise InputError(
-                f"topic {topic} has {have} partitions, not {num_partitions}: say --partitions "
-                f"{have}, or name another topic"
-            )
+    Args:
+        settings: From `client_settings`.
+        topic: Its name.
+        num_partitions: What it has to have.
 
-    def _make(self, topic: str, num_partitions: int) -> None:
-        made = self._admin.create_topics([NewTopic(topic, num_partitions=num_partitions)])
-        try:
-            made[topic].result(timeout=60)
-        except KafkaException as error:
-            raise InputError(
-                f"cannot make topic {topic} on {self.bootstrap}: {_text(error)}"
-            ) from None
-        deadline = time.monotonic() + _WAIT_SECONDS
-        # The broker that answers may hear of the topic a moment later.
-        while self.num_partitions(topic) != num_partitions:
-            if time.monotonic() > deadline:
-                raise RunError(f"topic {topic} was made but does not show up: look at the broker")
+    Raises:
+        InputError: It has another number, or the broker refuses.
+    """
+    require_answer(settings)
+    ensure_topic(settings, topic, num_partitions)
 
-    def delete(self, topic: str) -> None:
-        """Delete a topic, if it is there."""
-        with contextlib.suppress(KafkaException):
-            self._admin.delete_topics([topic])[topic].result(timeout=60)
 
-    def end_offsets(self, topic: str, num_partitions: int) -> list[int]:
-        """Ask where each partition ends.
+def require_topic(settings: Mapping[str, Any], topic: str, num_partitions: int) -> None:
+    """See that the topic of an earlier attempt is still there.
 
-        Raises:
-            InputError: The servers do not answer.
-        """
-        settings = {**self._settings, "group.id": "keyspread-offsets", "enable.auto.commit": False}
-        consumer = Consumer(settings)
-        try:
-            return [
+    Args:
+        settings: From `client_settings`.
+        topic: Its name.
+        num_partitions: What it has to have.
+
+    Raises:
+        InputError: It is gone or has another number of partitions.
+    """
+    require_answer(settings)
+    have = count_partitions(AdminClient(admin_settings(settings)), topic, ANSWER_SECONDS)
+    if have is None:
+        raise InputError(
+            f"topic {topic} is gone from {settings['bootstrap.servers']}, so the run cannot be "
+            "resumed: start it anew"
+        )
+    if have != num_partitions:
+        raise InputError(
+            f"topic {topic} has {have} partitions and the run has {num_partitions}: somebody "
+            "changed the topic, so start the run anew"
+        )
+
+
+def end_offsets(settings: Mapping[str, Any], topic: str, num_partitions: int) -> list[int]:
+    """Ask where each partition of a topic ends.
+
+    Args:
+        settings: From `client_settings`.
+        topic: Its name.
+        num_partitions: How many it has.
+
+    Raises:
+        InputError: The broker does not answer.
+    """
+    own = {"group.id": "keyspread-offsets", "enable.auto.commit": False}
+    consumer = Consumer({**admin_settings(settings), **own})
+    try:
+        return [
+            int(
                 consumer.get_watermark_offsets(
                     TopicPartition(topic, partition), timeout=ANSWER_SECONDS, cached=False
                 )[1]
-                for partition in range(num_partitions)
-            ]
-        except KafkaException as error:
-            raise InputError(
-                f"no answer from the Kafka servers {self.bootstrap} about topic {topic}: "
-                f"{_text(error)}; check that the broker runs, then resume"
-            ) from None
-        finally:
-            consumer.close()
-
-    def stable_end_offsets(self, topic: str, num_partitions: int) -> list[int]:
-        """Ask where each partition ends, until the answers stay the same.
-
-        What a killed producer had under way may still be written for a moment.
-
-        Raises:
-            RunError: Somebody else keeps writing to the topic.
-        """
-        offsets = self.end_offsets(topic, num_partitions)
-        unchanged_since = started = time.monotonic()
-        while time.monotonic() - unchanged_since < STABLE_SECONDS:
-            if time.monotonic() - started > _WAIT_SECONDS:
-                raise RunError(f"topic {topic} is still being written to: stop its other producer")
-            again = self.end_offsets(topic, num_partitions)
-            if again != offsets:
-                offsets, unchanged_since = again, time.monotonic()
-            time.sleep(STABLE_SECONDS / 10)
-        return offsets
+            )
+            for partition in range(num_partitions)
+        ]
+    except KafkaException as error:
+        raise InputError(
+            f"no answer about topic {topic} from {settings['bootstrap.servers']} "
+            f"({_text(error)}): check that the broker runs, then resume"
+        ) from None
+    finally:
+        consumer.close()
 
 
-def _text(error: KafkaException) -> str:
-    inner = error.args[0] if error.args else error
-    return str(inner.str()) if isinstance(inner, KafkaError) else str(inner)
+def stable_end_offsets(settings: Mapping[str, Any], topic: str, num_partitions: int) -> list[int]:
+    """Ask where each partition ends, until the answers stay the same.
+
+    What a killed producer had under way may still be written for a moment.
+
+    Args:
+        settings: From `client_settings`.
+        topic: Its name.
+        num_partitions: How many it has.
+
+    Raises:
+        RunError: Somebody keeps writing to the topic.
+    """
+    offsets = end_offsets(settings, topic, num_partitions)
+    unchanged_since = started = time.monotonic()
+    while time.monotonic() - unchanged_since < STABLE_SECONDS:
+        if time.monotonic() - started > PATIENCE_SECONDS:
+            raise RunError(f"topic {topic} is still being written to: stop its other producer")
+        time.sleep(POLL_SECONDS)
+        again = end_offsets(settings, topic, num_partitions)
+        if again != offsets:
+            offsets, unchanged_since = again, time.monotonic()
+    return offsets
+
+
+def _text(error: Exception) -> str:
+    reason = error.args[0] if error.args else error
+    return str(reason.str()) if isinstance(reason, KafkaError) else str(reason)

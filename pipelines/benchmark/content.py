@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -31,32 +31,31 @@ class RoutedChunk:
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionStretch:
-    """Consecutive messages of one partition."""
+class Messages:
+    """What is sent, in order: records, and after some of them a watermark to every partition."""
 
-    partition: int
-    keys: list[bytes | None]
-    values: list[bytes]
-    mark_places: Int64s  # which of them are watermark records
+    keys: pa.Array
+    values: pa.Array
+    partitions: npt.NDArray[np.int32]
+    is_mark: npt.NDArray[np.bool_]
+    places: Int64s  # of records: where they stand in the chunk; of watermarks: of the one before
 
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self.partitions)
 
-    @property
-    def num_records(self) -> int:
-        """Messages that are no watermark records."""
-        return len(self.keys) - len(self.mark_places)
-
-    def without_first(self, count: int) -> PartitionStretch:
-        """Leave out messages that are in the topic already.
+    def take(self, rows: npt.NDArray[Any] | slice) -> Messages:
+        """Choose some of them.
 
         Args:
-            count: How many, from the front.
+            rows: A slice, or places or a mask in order.
         """
-        if not count:
-            return self
-        places = self.mark_places[self.mark_places >= count] - count
-        return PartitionStretch(self.partition, self.keys[count:], self.values[count:], places)
+        if isinstance(rows, slice):
+            length = max(rows.stop - rows.start, 0)
+            keys, values = (a.slice(rows.start, length) for a in (self.keys, self.values))
+        else:
+            at = pa.array(np.flatnonzero(rows) if rows.dtype == bool else rows)
+            keys, values = self.keys.take(at), self.values.take(at)
+        return Messages(keys, values, self.partitions[rows], self.is_mark[rows], self.places[rows])
 
 
 class TopicContent:
@@ -95,57 +94,48 @@ class TopicContent:
         return RoutedChunk(keys, values, timestamps, out, self.clock.advance(timestamps))
 
 
-def partition_sequences(
-    chunk: RoutedChunk, start: int, stop: int, num_partitions: int
-) -> Iterator[PartitionStretch]:
-    """Cut a stretch of a chunk into what each partition gets, in order, watermarks included.
+def with_watermarks(chunk: RoutedChunk, num_partitions: int) -> Messages:
+    """Put the watermark records where they belong, one for each partition.
 
     Args:
         chunk: Routed records.
-        start: First record.
-        stop: One past the last.
-        num_partitions: Partitions of the topic; each gets every watermark.
-    """
-    partitions = chunk.partitions[start:stop]
-    order = np.argsort(partitions, kind="stable")
-    bounds = np.searchsorted(partitions[order], np.arange(num_partitions + 1))
-    taken = pa.array(order + start)
-    keys, values = chunk.keys.take(taken).to_pylist(), chunk.values.take(taken).to_pylist()
-    positions, marks_ms, _ = chunk.watermarks
-    among = (positions >= start) & (positions < stop)
-    marks = [encode_watermark(int(value)) for value in marks_ms[among]]
-    places = positions[among] - start
-    for partition in range(num_partitions):
-        low, high = int(bounds[partition]), int(bounds[partition + 1])
-        its_keys, its_values = keys[low:high], values[low:high]
-        # A watermark stands right after the record at its place, which may be of another partition.
-        mark_places = np.searchsorted(order[low:high], places, side="right") + np.arange(len(marks))
-        for place, mark in zip(mark_places.tolist(), marks, strict=True):
-            its_keys.insert(place, None)
-            its_values.insert(place, mark)
-        if its_keys:
-            yield PartitionStretch(partition, its_keys, its_values, mark_places)
-
-
-def first_unsent(chunk: RoutedChunk, sent: Sequence[int]) -> int:
-    """Say where in a chunk the first message stands that is not in the topic yet.
-
-    Args:
-        chunk: Routed records.
-        sent: For each partition, how many of its messages of this chunk are in the topic; those
-            beyond the chunk count too.
-
-    Returns:
-        A place in the chunk; its length if all of it is in the topic.
+        num_partitions: Partitions of the topic.
     """
     size = len(chunk.partitions)
-    first = size
-    for partition, count in enumerate(sent):
-        records = 2 * np.flatnonzero(chunk.partitions == partition)
-        messages = np.sort(np.concatenate([records, 2 * chunk.watermarks.positions + 1]))
-        if count < len(messages):
-            first = min(first, int(messages[count]) // 2)
-    return first
+    positions, marks_ms, _ = chunk.watermarks
+    marks = pa.array([encode_watermark(int(mark)) for mark in marks_ms], pa.binary())
+    copies = pa.array(np.repeat(np.arange(len(marks)), num_partitions))
+    nulls = pa.nulls(len(copies), pa.binary())
+    places = np.concatenate([np.arange(size), np.repeat(positions, num_partitions)])
+    # Sorted by place, records before the watermarks that stand behind them.
+    order = np.argsort(places, kind="stable")
+    targets = np.tile(np.arange(num_partitions, dtype=np.int32), len(marks))
+    rows = pa.array(order)
+    return Messages(
+        keys=pa.concat_arrays([chunk.keys, nulls]).take(rows),
+        values=pa.concat_arrays([chunk.values, marks.take(copies)]).take(rows),
+        partitions=np.concatenate([chunk.partitions, targets])[order],
+        is_mark=order >= size,
+        places=places[order],
+    )
+
+
+def not_in_topic(messages: Messages, in_topic: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Say which messages an earlier attempt has not delivered, and count down.
+
+    A partition's content is a fixed sequence, so what is in the topic is its beginning.
+
+    Args:
+        messages: The next messages.
+        in_topic: For each partition, how many of the messages from here on it holds; lowered by
+            those found here.
+    """
+    missing = np.ones(len(messages), dtype=bool)
+    for partition in np.flatnonzero(in_topic):
+        rows = np.flatnonzero(messages.partitions == partition)[: in_topic[partition]]
+        missing[rows] = False
+        in_topic[partition] -= len(rows)
+    return missing
 
 
 def _column(table: pa.Table, name: str) -> Any:

@@ -51,7 +51,7 @@ class Pace:
         numbers = np.arange(self._num_records, self._num_records + size)
         self._num_records += size
         if self.kind == "rate":
-            return numbers * (1000.0 / self.value)
+            return np.asarray(numbers * (1000.0 / self.value), dtype=np.float64)
         if self.kind == "max" or not size:
             return np.zeros(size)
         if self._first_event_ms is None:

@@ -28,6 +28,8 @@ class RunConfig:
     """What a run is: with the same input it fixes the content of the topic and the results.
 
     Attributes:
+        options: Of the partitioner.
+        workload_options: Of the workload.
         pace: `max` (as fast as the client goes), `rate` (records/s) or `speedup` (of event time).
         pace_value: The rate or the speed-up.
         bootstrap: Kafka servers; None for an embedded broker of the run's own.
@@ -42,6 +44,7 @@ class RunConfig:
     partitions: int
     encoding: str = AUTO
     options: Mapping[str, Any] = field(default_factory=dict)
+    workload_options: Mapping[str, Any] = field(default_factory=dict)
     sources: int = 1
     shards: int = 2
     window_ms: int = 60_000
@@ -95,16 +98,19 @@ class RunConfig:
         if self.emit not in EMITS:
             raise InputError(f'unknown --emit "{self.emit}": {nearest(self.emit, EMITS)}')
 
+    def public(self) -> dict[str, Any]:
+        """Give all of it but passwords and other secrets."""
+        shown = {name: value for name, value in self.kafka.items() if not _SECRET.search(name)}
+        return asdict(replace(self, kafka=shown))
+
     def write(self, folder: Path) -> None:
-        """Write `config.json`, without passwords and other secrets.
+        """Write `config.json`, without secrets.
 
         Args:
             folder: The run's folder.
         """
-        public = replace(self, kafka={k: v for k, v in self.kafka.items() if not _SECRET.search(k)})
-        text = json.dumps(asdict(public), indent=2)
         scratch = folder / ".config.json.tmp"
-        scratch.write_text(text + "\n", encoding="utf-8")
+        scratch.write_text(json.dumps(self.public(), indent=2) + "\n", encoding="utf-8")
         scratch.replace(folder / "config.json")
 
     @classmethod

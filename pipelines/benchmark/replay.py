@@ -10,38 +10,38 @@ from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from partitioners.hashing import hash_keys_with_nulls
 from pipelines.benchmark.content import (
-    PartitionStretch,
+    Messages,
     RoutedChunk,
     TopicContent,
-    first_unsent,
-    partition_sequences,
+    not_in_topic,
+    with_watermarks,
 )
 from pipelines.benchmark.latency import WindowSchedule
 from pipelines.benchmark.pace import DelayHistogram, Pace
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.spread import Spread
-from pipelines.benchmark.watermark_clock import NO_WATERMARK_MS
 from pipelines.dead_letters import DeadLetters
-from pipelines.punctuation import END_MS, encode_watermark
-from pipelines.text_input import RejectedLine, read_chunks
+from pipelines.punctuation import END_MS, NO_WATERMARK_MS, encode_watermark
+from pipelines.text_input import InputLines, RejectedLine
 from pipelines.workloads.base import Workload
 
 # A paced replay hands over what is due at most this often, so that calls stay worth their cost.
 TICK_SECONDS = 0.01
-MAX_SLICE_RECORDS = 50_000
+MAX_SLICE_MESSAGES = 50_000
 
 
 class Sender(Protocol):
     """The end of a producer that a replay speaks to; back-pressure and retries are its own."""
 
-    def send(self, partition: int, keys: list[bytes | None], values: list[bytes]) -> None:
-        """Hand over messages of one partition, in order; blocks while the queue is full."""
+    def send(self, keys: pa.Array, values: pa.Array, partitions: npt.NDArray[np.int32]) -> None:
+        """Hand over messages, in order; blocks while the queue is full."""
 
-    def finish(self) -> int:
-        """Wait for all acknowledgements, and give the number of messages delivered."""
+    def finish(self, *, stopped: bool) -> int:
+        """Wait for the acknowledgements, briefly if stopped; give the number delivered."""
 
 
 class Stopped(Exception):  # noqa: N818  not an error: somebody asked for it
@@ -111,9 +111,9 @@ class Replay:
             delays=DelayHistogram(),
             records_per_partition=np.zeros(config.partitions, np.int64),
         )
-        self._still_to_skip = list(already_sent)
+        self._in_topic = np.array(already_sent, dtype=np.int64)
         self._pace = Pace(config.pace, config.pace_value)
-        self._marks_delivered = 0
+        self._marks_sent = 0
         self._stop = threading.Event()
 
     def stop(self) -> None:
@@ -129,37 +129,30 @@ class Replay:
             RunError: The broker did not take everything.
         """
         started = time.monotonic()
+        finished = False
         try:
             self._send_input()
             self._send_end()
+            finished = True
         finally:
-            messages = self.sender.finish()
-            self.report.delivered = self.report.skipped + messages - self._marks_delivered
+            messages = self.sender.finish(stopped=not finished)
+            self.report.delivered = self.report.skipped + messages - self._marks_sent
             self.report.seconds = time.monotonic() - started
         return self.report
 
     def _send_input(self) -> None:
-        bytes_before = 0
         parser = self.workload.parser()
-        for path in self.config.inputs:
-            consumed = 0
-
-            def note_bytes(count: int) -> None:
-                nonlocal consumed
-                consumed = count
-
-            for chunk in read_chunks(
-                path, self._reject, encoding=self.config.encoding, on_bytes=note_bytes
-            ):
-                parsed = parser.parse(chunk)
-                for line in parsed.rejected:
-                    self._reject(line)
-                self.report.ignored += parsed.ignored
-                if len(parsed.table):
-                    self._send_chunk(self.content.route(parsed.table))
-                self.on_progress(bytes_before + consumed)
-                self._check_stop()
-            bytes_before += consumed
+        lines = InputLines(
+            self.config.inputs, self.config.encoding, self._reject, on_bytes=self.on_progress
+        )
+        for chunk in lines:
+            parsed = parser.parse(chunk)
+            for line in parsed.rejected:
+                self._reject(lines.as_in_file(line))
+            self.report.ignored += parsed.ignored
+            if len(parsed.table):
+                self._send_chunk(self.content.route(parsed.table))
+            self._check_stop()
 
     def _reject(self, line: RejectedLine) -> None:
         self.dead_letters.add(line)
@@ -170,57 +163,60 @@ class Replay:
             raise Stopped
 
     def _send_chunk(self, chunk: RoutedChunk) -> None:
-        size = len(chunk.partitions)
         self._count(chunk)
+        messages = with_watermarks(chunk, self.config.partitions)
+        if self._in_topic.any():
+            missing = not_in_topic(messages, self._in_topic)
+            self.report.skipped += int((~missing & ~messages.is_mark).sum())
+            messages = messages.take(missing)
+        due_ms = self._pace.due_ms(chunk.timestamps_ms)[messages.places]
         at = 0
-        if any(self._still_to_skip):
-            at = first_unsent(chunk, self._still_to_skip)
-            self._send_slice(chunk, 0, at)
-        due_ms = self._pace.due_ms(chunk.timestamps_ms)
-        while at < size:
-            at = self._send_due(chunk, at, due_ms)
+        while at < len(messages):
+            stop = self._wait_for_due(due_ms, at)
+            part = messages.take(slice(at, stop))
+            self._note_schedule(chunk, part, due_ms[at:stop])
+            self._send(part)
+            at = stop
 
-    def _send_due(self, chunk: RoutedChunk, start: int, due_ms: npt.NDArray[np.float64]) -> int:
-        """Send what is due from `start` on, waiting for it if need be; give where it ends."""
+    def _wait_for_due(self, due_ms: npt.NDArray[np.float64], start: int) -> int:
+        """Wait until the message at `start` is due; give where those that are due end."""
         self._pace.start_at(due_ms[start])
         while (wait_seconds := self._pace.seconds_until(due_ms[start])) > 0:
             self._stop.wait(max(wait_seconds, TICK_SECONDS))
             self._check_stop()
         self._check_stop()
-        now_ms = self._pace.now_ms()
-        stop = int(np.searchsorted(due_ms, now_ms, side="right"))
-        stop = min(max(stop, start + 1), start + MAX_SLICE_RECORDS)
-        wall_ms = self._pace.wall_ms(due_ms[start:stop])
+        due = int(np.searchsorted(due_ms, self._pace.now_ms(), side="right"))
+        if not self._pace.is_scheduled:
+            due = len(due_ms)
+        return min(max(due, start + 1), start + MAX_SLICE_MESSAGES)
+
+    def _note_schedule(
+        self, chunk: RoutedChunk, part: Messages, due_ms: npt.NDArray[np.float64]
+    ) -> None:
+        records = ~part.is_mark
+        places, due_ms = part.places[records], due_ms[records]
+        if not len(places):
+            return
         self.report.schedule.add(
-            chunk.timestamps_ms[start:stop], chunk.watermarks.met_ms[start:stop], wall_ms
+            chunk.timestamps_ms[places],
+            chunk.watermarks.met_ms[places],
+            self._pace.wall_ms(due_ms),
         )
         if self._pace.is_scheduled:
-            self.report.delays.add(now_ms - due_ms[start:stop])
-        self._send_slice(chunk, start, stop)
-        return stop
+            self.report.delays.add(self._pace.now_ms() - due_ms)
 
-    def _send_slice(self, chunk: RoutedChunk, start: int, stop: int) -> None:
-        if start == stop:
-            return
-        for stretch in partition_sequences(chunk, start, stop, self.config.partitions):
-            self._send_stretch(stretch)
-
-    def _send_stretch(self, stretch: PartitionStretch) -> None:
-        skipped = min(self._still_to_skip[stretch.partition], len(stretch))
-        rest = stretch.without_first(skipped)
-        self._still_to_skip[stretch.partition] -= skipped
-        self.report.skipped += stretch.num_records - rest.num_records
-        if rest.keys:
-            self._marks_delivered += len(rest.mark_places)
-            self.sender.send(rest.partition, rest.keys, rest.values)
+    def _send(self, messages: Messages) -> None:
+        self._marks_sent += int(messages.is_mark.sum())
+        self.sender.send(messages.keys, messages.values, messages.partitions)
 
     def _send_end(self) -> None:
         """Close all windows on every partition."""
-        end = encode_watermark(END_MS)
-        for partition in range(self.config.partitions):
-            self._send_stretch(
-                PartitionStretch(partition, [None], [end], np.zeros(1, dtype=np.int64))
-            )
+        targets = np.flatnonzero(self._in_topic == 0).astype(np.int32)
+        if not len(targets):
+            return
+        end = pa.array([encode_watermark(END_MS)] * len(targets), pa.binary())
+        self._marks_sent += len(targets)
+        self.sender.send(pa.nulls(len(targets), pa.binary()), end, targets)
 
     def _count(self, chunk: RoutedChunk) -> None:
         report = self.report

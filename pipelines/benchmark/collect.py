@@ -1,0 +1,102 @@
+"""Puts the figures of a run together: what was sent, what came out, how it compares."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from partitioners.metrics import imbalance
+
+from pipelines.benchmark.cell import Cell
+from pipelines.benchmark.latency import QUANTILES, latency_quantiles_ms
+from pipelines.benchmark.prepare import RunConfig
+from pipelines.benchmark.replay import ReplayReport
+from pipelines.benchmark.verify import Comparison
+
+if TYPE_CHECKING:
+    from pipelines.summary import QuerySummary
+
+
+def collect(
+    config: RunConfig,
+    report: ReplayReport,
+    summary: QuerySummary,
+    comparison: Comparison,
+    *,
+    total_seconds: float,
+) -> Cell:
+    """Make the cell of a run.
+
+    Args:
+        config: The run.
+        report: What the replay did.
+        summary: What the query did.
+        comparison: What the oracle says.
+        total_seconds: Wall time of the run, comparison included.
+    """
+    ends = (summary.window_start_ms + config.window_ms).tolist()
+    in_sink_ms = dict(zip(ends, summary.emitted_ms.astype(np.float64).tolist(), strict=True))
+    return Cell(
+        run_id=config.run_id,
+        workload=config.workload,
+        partitioner=config.partitioner,
+        partitions=config.partitions,
+        sources=config.sources,
+        shards=config.shards,
+        config=config.public(),
+        read=report.read,
+        produced=report.produced,
+        delivered=report.delivered,
+        ignored=report.ignored,
+        dead=report.dead,
+        on_time=summary.on_time,
+        late=summary.late,
+        skipped=report.skipped,
+        exact=comparison.exact,
+        windows_compared=comparison.windows,
+        differences=comparison.differences,
+        imbalance=round(float(imbalance(report.records_per_partition)), 6),
+        replication_factor=round(report.spread.replication_factor, 6),
+        fragmentation=round(report.spread.fragmentation, 6),
+        records_per_partition=report.records_per_partition.tolist(),
+        partial_rows=summary.partial_rows,
+        delivered_per_s=round(report.delivered_per_s, 1),
+        produce_seconds=round(report.seconds, 3),
+        total_seconds=round(total_seconds, 3),
+        latency_ms=latency_quantiles_ms(report.schedule, in_sink_ms),
+        publish_delay_ms=report.delays.quantiles_ms(QUANTILES),
+        combine_seconds_per_partition=_dense(summary.combine_seconds, config.partitions),
+        reduce_seconds_per_shard=_dense(summary.reduce_seconds, config.shards),
+        state_rows=summary.state_rows,
+        state_bytes=summary.state_bytes,
+        last_window=_last_window(config, summary),
+    )
+
+
+def _dense(by_number: dict[int, float], size: int) -> list[float]:
+    return [round(by_number.get(number, 0.0), 4) for number in range(size)]
+
+
+def _last_window(config: RunConfig, summary: QuerySummary) -> dict[str, Any]:
+    start_ms = summary.last_window_start_ms
+    if start_ms is None:
+        return {}
+    return {
+        "window_start": _time(start_ms),
+        "window_end": _time(start_ms + config.window_ms),
+        "rows": [{name: _plain(value) for name, value in row.items()} for row in summary.last_top],
+    }
+
+
+def _time(milliseconds: int) -> str:
+    """Write an event time for reading; beyond the year 9999, as the number it is."""
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return f"{milliseconds} ms"
+    return moment.strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _plain(value: object) -> object:
+    return value.strftime("%Y-%m-%d %H:%M:%S") if isinstance(value, datetime) else value

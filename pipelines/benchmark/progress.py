@@ -1,0 +1,67 @@
+"""Progress bars of a run, on stderr, where a terminal is there to see them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+class RunProgress:
+    """Shows how far a run is; the methods are called from its threads.
+
+    Args:
+        bars: Where the bars are drawn.
+        title: What the run is.
+        total_bytes: Size of its input.
+    """
+
+    def __init__(self, bars: Progress, title: str, total_bytes: int) -> None:
+        self._bars = bars
+        self._sent = bars.add_task(f"{title}: input", total=total_bytes, unit="bytes")
+        self._computed = bars.add_task(f"{title}: results", total=None, unit="")
+
+    def sent(self, num_bytes: int) -> None:
+        """So many bytes of the input were read and sent."""
+        self._bars.update(self._sent, completed=num_bytes)
+
+    def expect(self, num_records: int) -> None:
+        """So many records will be in the results, it is now known."""
+        self._bars.update(self._computed, total=num_records)
+
+    def computed(self, num_records: int, num_windows: int) -> None:
+        """So many records are in the results so far."""
+        self._bars.update(self._computed, completed=num_records, unit=f"{num_windows:,} windows")
+
+    def verifying(self) -> None:
+        """The results are complete; the oracle is at work."""
+        self._bars.update(self._computed, unit="comparing with DuckDB")
+
+
+def input_bytes(paths: Sequence[str]) -> int:
+    """Give the size of an input, packed as it is."""
+    return sum(Path(path).stat().st_size for path in paths)
+
+
+@contextmanager
+def progress_bars(console: Console, *, shown: bool) -> Iterator[Progress]:
+    """Draw bars while a block runs.
+
+    Args:
+        console: Where to.
+        shown: Whether to draw at all; a console that is no terminal shows none either way.
+    """
+    bars = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[unit]}"),
+        TimeElapsedColumn(),
+        console=console,
+        disable=not shown or not console.is_terminal,
+    )
+    with bars:
+        yield bars

@@ -1,0 +1,274 @@
+"""One run from its configuration to its cell: replay and query side by side, then the oracle."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from partitioners import PARTITIONERS, Partitioner, create
+from partitioners.errors import InputError, KeyspreadError, RunError
+from pipelines import engine
+from pipelines.benchmark.cell import Cell
+from pipelines.benchmark.collect import collect
+from pipelines.benchmark.content import TopicContent
+from pipelines.benchmark.prepare import RunConfig
+from pipelines.benchmark.progress import RunProgress, input_bytes, progress_bars
+from pipelines.benchmark.replay import Replay, ReplayReport
+from pipelines.benchmark.sender import TopicSender
+from pipelines.benchmark.site import DiskWatch, Site, open_site
+from pipelines.benchmark.verify import verify
+from pipelines.benchmark.watermark_clock import WatermarkClock
+from pipelines.dead_letters import DeadLetters
+from pipelines.interrupt import Interrupted, stoppable
+from pipelines.run_lock import RunLock
+from pipelines.text_input import InputLines, check_input
+from pipelines.topics import make_topic, require_topic, stable_end_offsets
+from pipelines.workloads import Workload, create_workload
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+POLL_SECONDS = 0.2
+REPLAY_STOP_SECONDS = 15.0
+
+
+def make_workload(config: RunConfig) -> Workload:
+    """Make the workload of a run.
+
+    Raises:
+        InputError: Unknown name or option.
+    """
+    return create_workload(config.workload, **config.workload_options)
+
+
+def make_partitioners(config: RunConfig) -> list[Partitioner]:
+    """Make the partitioners of a run, one for each source.
+
+    Those that know windows get the run's, unless options say otherwise.
+
+    Raises:
+        InputError: Unknown name or option, or an option out of range.
+    """
+    kind = PARTITIONERS.get(config.partitioner)
+    known = {field.name for field in dataclasses.fields(kind.config_type)} if kind else set()
+    windows = {"window_ms": config.window_ms, "slide_ms": config.slide_ms}
+    options = {name: value for name, value in windows.items() if name in known}
+    options |= config.options
+    return [create(config.partitioner, config.partitions, **options) for _ in range(config.sources)]
+
+
+def check_run(config: RunConfig) -> None:
+    """Refuse, before anything is started, what cannot work.
+
+    Raises:
+        InputError: A name, an option, or the input is no good; or it holds no record.
+    """
+    config.check()
+    workload = make_workload(config)
+    make_partitioners(config)
+    for path in config.inputs:
+        check_input(path, config.encoding)
+    reasons: list[str] = []
+    parser = workload.parser()
+    lines = InputLines(config.inputs, config.encoding, lambda line: reasons.append(line.reason))
+    for chunk in lines:
+        parsed = parser.parse(chunk)
+        if len(parsed.table):
+            return
+        reasons += [line.reason for line in parsed.rejected]
+    first = f": {len(reasons):,} bad lines, the first because {reasons[0]}" if reasons else ""
+    raise InputError(
+        f"no record for {config.workload} in {', '.join(config.inputs)}{first}; give the input "
+        "that belongs to the workload"
+    )
+
+
+def execute(
+    config: RunConfig, folder: Path, site: Site, *, resumed: bool, progress: RunProgress
+) -> Cell:
+    """Carry a run out, or on.
+
+    Args:
+        config: The run.
+        folder: Its folder.
+        site: Broker and Spark.
+        resumed: Whether an earlier attempt may have sent a part.
+        progress: Shows how far it is.
+
+    Returns:
+        The cell, which is also in the folder.
+
+    Raises:
+        InputError: The topic is not as it was, or the disk is full.
+        RunError: The query or the replay failed.
+    """
+    started = time.monotonic()
+    workload = make_workload(config)
+    in_topic = np.zeros(config.partitions, np.int64)
+    if resumed and (folder / "checkpoint").exists():
+        require_topic(site.settings, config.topic, config.partitions)
+    else:
+        make_topic(site.settings, config.topic, config.partitions)
+    if resumed:
+        in_topic += stable_end_offsets(site.settings, config.topic, config.partitions)
+    results_dir = Path(config.results_dir or folder / "results")
+    results_dir.mkdir(parents=True, exist_ok=True)
+    clock = WatermarkClock(
+        slide_ms=config.slide_ms,
+        lateness_ms=config.lateness_ms,
+        every_records=config.punctuation_records,
+    )
+    disk = DiskWatch(folder, results_dir)
+    with DeadLetters(folder / "dead-letters.jsonl") as dead_letters:
+        replay = Replay(
+            config,
+            workload,
+            TopicContent(make_partitioners(config), clock),
+            TopicSender(site.settings, config.topic, config.partitions),
+            dead_letters,
+            in_topic.tolist(),
+            on_progress=progress.sent,
+        )
+        query = engine.start(
+            site.spark,
+            workload,
+            bootstrap=site.bootstrap,
+            topic=config.topic,
+            num_partitions=config.partitions,
+            num_shards=config.shards,
+            window_ms=config.window_ms,
+            slide_ms=config.slide_ms,
+            lateness_ms=config.lateness_ms,
+            progress="watermarks",
+            emit=config.emit,
+            k=config.top,
+            results_dir=str(results_dir),
+            checkpoint_dir=str(folder / "checkpoint"),
+            batch_records=config.batch_records,
+            listener=lambda batch: progress.computed(batch.records, batch.windows),
+        )
+        sending = ReplayThread(replay)
+        sending.start()
+        try:
+            while not query.await_end(POLL_SECONDS):
+                disk.check()
+                sending.raise_error()
+                if (report := sending.report) is not None:
+                    progress.expect(report.produced)
+            sending.join()
+            sending.raise_error()
+        except BaseException as error:
+            replay.stop()
+            sending.join(REPLAY_STOP_SECONDS)
+            query.stop()
+            raise _worth_telling(error, sending) from error
+    report = sending.report
+    assert report is not None
+    summary = query.summary()
+    progress.verifying()
+    comparison = verify(config, workload, results_dir, report, summary)
+    total_seconds = time.monotonic() - started
+    cell = collect(config, report, summary, comparison, total_seconds=total_seconds)
+    cell.write(folder)
+    return cell
+
+
+class ReplayThread(threading.Thread):
+    """Runs a replay beside the query.
+
+    Args:
+        replay: What to run.
+    """
+
+    def __init__(self, replay: Replay) -> None:
+        # A daemon: where the broker is gone for good, the end of the program must not wait for it.
+        super().__init__(name="keyspread-replay", daemon=True)
+        self._replay = replay
+        self.report: ReplayReport | None = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """See `threading.Thread`."""
+        try:
+            self.report = self._replay.run()
+        except BaseException as error:
+            self.error = error
+
+    def raise_error(self) -> None:
+        """Raise here what ended the replay."""
+        if self.error is not None:
+            raise self.error
+
+
+def _worth_telling(error: BaseException, sending: ReplayThread) -> BaseException:
+    """Choose the error that is the cause: a replay that failed takes its query along."""
+    cause = sending.error
+    if isinstance(error, RunError) and isinstance(cause, KeyspreadError):
+        return cause
+    return error
+
+
+def carry_out(
+    config: RunConfig, folder: Path, *, resumed: bool, console: Console, quiet: bool
+) -> Cell:
+    """Carry a run out on a site of its own, which is gone afterwards.
+
+    Args:
+        config: The run.
+        folder: Its folder.
+        resumed: Whether it goes on with an earlier attempt.
+        console: Where progress goes.
+        quiet: Show none.
+
+    Raises:
+        InputError: Something asked for is no good.
+        RunError: The run failed.
+        Interrupted: Ctrl-C or SIGTERM; what was delivered is kept.
+    """
+    broker_dir = folder / "broker"
+
+    def say(text: str) -> None:
+        if not quiet:
+            console.print(f"{text} ...", style="dim", highlight=False)
+
+    with RunLock(folder) as lock:
+        if resumed and (folder / "cells").exists():
+            raise InputError(
+                f"run {config.run_id} is finished: `keyspread report {config.run_id}` shows it"
+            )
+        try:
+            with stoppable():
+                site = open_site(
+                    bootstrap=config.bootstrap,
+                    kafka=config.kafka,
+                    broker_dir=broker_dir,
+                    master=config.master,
+                    spark_dir=folder / "spark",
+                    say=say,
+                )
+                with (
+                    site as opened,
+                    progress_bars(console, shown=not quiet) as bars,
+                ):
+                    lock.note(os.getpid(), *opened.pids)
+                    title = f"{config.workload} {config.partitioner}"
+                    progress = RunProgress(bars, title, input_bytes(config.inputs))
+                    if opened.broker is None and config.bootstrap is None:
+                        # A resumed run has to find its topic again.
+                        config = dataclasses.replace(config, bootstrap=opened.bootstrap)
+                        config.write(folder)
+                    cell = execute(config, folder, opened, resumed=resumed, progress=progress)
+        except (KeyspreadError, Interrupted) as error:
+            if (folder / "checkpoint").exists():
+                error.args = (f"{error}; go on with `keyspread run --resume {folder.name}`",)
+            raise
+        shutil.rmtree(broker_dir, ignore_errors=True)
+        shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+    return cell

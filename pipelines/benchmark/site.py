@@ -1,0 +1,154 @@
+"""Where runs take place: a broker and a Spark session, started before and stopped after."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from partitioners.errors import InputError
+from pipelines.broker import EmbeddedBroker, broker_status
+from pipelines.interrupt import raise_on_stop_signals
+from pipelines.topics import client_settings, require_answer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Below this a run stops by itself, while the broker and Spark can still write what they must.
+LEAST_FREE_BYTES = 24 << 20
+DISK_CHECK_SECONDS = 0.5
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A broker that answers, and a Spark session.
+
+    Attributes:
+        bootstrap: The broker's address.
+        settings: librdkafka settings for clients.
+        spark: The session.
+        pids: Processes that were started for it.
+        broker: The broker, where it is the site's own.
+    """
+
+    bootstrap: str
+    settings: Mapping[str, Any]
+    spark: SparkSession
+    pids: tuple[int, ...]
+    broker: EmbeddedBroker | None = None
+
+
+@contextlib.contextmanager
+def open_site(
+    *,
+    bootstrap: str | None,
+    kafka: Mapping[str, Any],
+    broker_dir: Path,
+    master: str,
+    spark_dir: Path,
+    say: Say,
+) -> Iterator[Site]:
+    """Start what runs need, and stop it afterwards.
+
+    Args:
+        bootstrap: Servers to use; None takes the broker of `keyspread broker start` if that runs,
+            else starts one in `broker_dir`.
+        kafka: librdkafka settings.
+        broker_dir: Data folder of a broker of the site's own; it stays.
+        master: Spark master.
+        spark_dir: For Spark's temporary files; it goes.
+        say: Tells the user what is going on.
+
+    Raises:
+        InputError: The broker does not answer, or there is no fitting Java.
+    """
+    with contextlib.ExitStack() as stack:
+        broker = None
+        if bootstrap is None and not broker_dir.exists() and (status := broker_status()).running:
+            bootstrap = status.bootstrap
+            say(f"using the broker at {bootstrap}")
+        if bootstrap is None:
+            say("starting a Kafka broker")
+            broker = stack.enter_context(EmbeddedBroker(broker_dir))
+            bootstrap = broker.bootstrap
+        settings = client_settings(bootstrap, kafka)
+        require_answer(settings)
+        say("starting Spark")
+        spark = stack.enter_context(_spark(master, spark_dir))
+        pids = [process.pid for process in psutil.Process().children(recursive=True)]
+        yield Site(bootstrap, settings, spark, tuple(pids), broker)
+        say("stopping Spark" + (" and the broker" if broker else ""))
+
+
+@contextlib.contextmanager
+def _spark(master: str, spark_dir: Path) -> Iterator[SparkSession]:
+    from pyspark import SparkContext
+
+    from pipelines.session import spark_session
+
+    spark_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        spark = spark_session(master, local_dir=spark_dir)
+        # PySpark put a Ctrl-C handler of its own in place of ours.
+        raise_on_stop_signals()
+        yield spark
+    finally:
+        if SparkContext._active_spark_context is not None:
+            SparkContext._active_spark_context.stop()
+        _stop_java()
+        shutil.rmtree(spark_dir, ignore_errors=True)
+
+
+def _stop_java() -> None:
+    """End the JVM, which `SparkContext.stop` leaves running for a next session."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    with contextlib.suppress(Exception):
+        gateway.shutdown()
+    # Its end of our pipe is what it waits for.
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()
+        process.wait(timeout=30)
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+
+
+class DiskWatch:
+    """Notices in time that a disk runs full.
+
+    Args:
+        folders: Where a run writes.
+    """
+
+    def __init__(self, *folders: Path) -> None:
+        self._folders = folders
+        self._next_check_s = 0.0
+
+    def check(self) -> None:
+        """Look, if it is time to.
+
+        Raises:
+            InputError: A disk is nearly full.
+        """
+        if time.monotonic() < self._next_check_s:
+            return
+        self._next_check_s = time.monotonic() + DISK_CHECK_SECONDS
+        for folder in self._folders:
+            free = shutil.disk_usage(folder).free
+            if free < LEAST_FREE_BYTES:
+                raise InputError(
+                    f"the disk that holds {folder} is full ({free >> 20} MiB left), so the run "
+                    "was stopped while nothing is lost: free some space and resume it"
+                )

@@ -1,0 +1,55 @@
+"""The command `keyspread`. The commands are in `pipelines.commands`, one module each."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipelines.commands.bench import bench
+from pipelines.commands.broker import broker
+from pipelines.commands.demo import demo
+from pipelines.commands.doctor import doctor
+from pipelines.commands.produce import produce
+from pipelines.commands.report import report
+from pipelines.commands.run import run
+
+app = typer.Typer(
+    name="keyspread",
+    help="Spreads hot keys over Kafka partitions and reduces them to exact sliding windows.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command()(demo)
+app.command()(run)
+app.command()(produce)
+app.add_typer(bench, name="bench")
+app.command()(report)
+app.add_typer(broker, name="broker")
+app.command()(doctor)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"keyspread {version('keyspread')}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print it."),
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+    del version  # its callback has ended the program
+
+
+def main() -> None:
+    """Run the command line."""
+    app()

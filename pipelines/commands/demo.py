@@ -1,0 +1,31 @@
+"""`keyspread demo`: the main job on the data that ships, with and without splitting keys."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from pipelines.commands.errors import EXIT_FAILED, explains_errors
+from pipelines.commands.options import DEFAULT_RUNS_DIR, AsJson, RunsDir
+
+
+@explains_errors
+def demo(
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    master: Annotated[str, typer.Option(help="Spark master.")] = "local[2]",
+    as_json: AsJson = False,
+) -> None:
+    """Run taxi routes and word counts, each hashed and split, and compare."""
+    from rich.console import Console
+
+    from pipelines.demo import run_demo
+
+    cells = run_demo(
+        runs_dir, master, console=Console(stderr=True), results=Console(), quiet=as_json
+    )
+    if as_json:
+        typer.echo(json.dumps({"cells": [json.loads(cell.to_json()) for cell in cells]}))
+    if not all(cell.exact for cell in cells):
+        raise typer.Exit(EXIT_FAILED)

@@ -1,0 +1,100 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from partitioners.errors import InputError
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
+RunsDir = Annotated[Path, typer.Option("--runs-dir", help="Folder that keeps the runs.")]
+Bootstrap = Annotated[
+    str | None,
+    typer.Option("--bootstrap", help="Kafka servers; left out: the started or an own broker."),
+]
+KafkaSettings = Annotated[
+    list[str] | None,
+    typer.Option("--kafka", help="A librdkafka setting, key=value; again for more."),
+]
+KafkaFile = Annotated[
+    Path | None,
+    typer.Option("--kafka-config", help="A properties file with librdkafka settings."),
+]
+PartitionerOptions = Annotated[
+    list[str] | None,
+    typer.Option("--option", help="An option of the partitioner, name=value; again for more."),
+]
+
+DEFAULT_RUNS_DIR = Path("runs")
+
+
+def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:
+    """Read repeated `key=value`.
+
+    Args:
+        pairs: What was given.
+        option: The option they were given to, for the message.
+
+    Raises:
+        InputError: One has no `=`, or a key comes twice.
+
+    Example:
+        >>> parse_pairs(["acks=all", "x=a=b"], "--kafka")
+        {'acks': 'all', 'x': 'a=b'}
+    """
+    found: dict[str, str] = {}
+    for pair in pairs or []:
+        key, equals, value = pair.partition("=")
+        key = key.strip()
+        if not equals or not key:
+            raise InputError(f'{option} "{pair}" is not key=value: write it as {option} name=value')
+        if key in found:
+            raise InputError(f"{option} {key} was given twice: leave one out")
+        found[key] = value.strip()
+    return found
+
+
+def parse_typed_pairs(pairs: list[str] | None, option: str) -> dict[str, Any]:
+    """Read repeated `name=value`, with numbers and truth values as such.
+
+    Example:
+        >>> parse_typed_pairs(["d=5", "epsilon=0.1", "cardinality=hll", "distinct=false"], "-o")
+        {'d': 5, 'epsilon': 0.1, 'cardinality': 'hll', 'distinct': False}
+    """
+    return {key: _typed(value) for key, value in parse_pairs(pairs, option).items()}
+
+
+def _typed(text: str) -> Any:
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def kafka_settings(file: Path | None, pairs: list[str] | None) -> dict[str, str]:
+    """Read librdkafka settings from a properties file and from options, which win.
+
+    Args:
+        file: Lines `key=value`; `#` begins a comment line.
+        pairs: Values of `--kafka`.
+
+    Raises:
+        InputError: The file cannot be read, or a line is none.
+    """
+    settings: dict[str, str] = {}
+    if file is not None:
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"cannot read --kafka-config {file}: {error}") from error
+        kept = [line for line in map(str.strip, lines) if line and not line.startswith("#")]
+        settings |= parse_pairs(kept, f"{file}:")
+    return settings | parse_pairs(pairs, "--kafka")

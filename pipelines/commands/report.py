@@ -1,0 +1,35 @@
+"""`keyspread report`: the cells of a run as a table."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from pipelines.commands.errors import explains_errors
+from pipelines.commands.options import DEFAULT_RUNS_DIR, AsJson, RunsDir
+
+
+@explains_errors
+def report(
+    run: Annotated[str, typer.Argument(help="Id or folder of a run.")],
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a run measured."""
+    from rich.console import Console
+
+    from pipelines.benchmark.prepare import find_run
+    from pipelines.benchmark.report import cells_table, read_cells, run_summary
+
+    cells = read_cells(find_run(runs_dir, run))
+    if as_json:
+        typer.echo(json.dumps({"run": run, "cells": [asdict(cell) for cell in cells]}))
+        return
+    console = Console()
+    for cell in cells:
+        console.print(run_summary(cell))
+    if len(cells) > 1:
+        console.print(cells_table(cells))

@@ -1,0 +1,190 @@
+"""`keyspread run`: one workload through one partitioner, start to verdict."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from partitioners.errors import InputError
+from pipelines.commands.errors import EXIT_FAILED, explains_errors
+from pipelines.commands.options import (
+    DEFAULT_RUNS_DIR,
+    AsJson,
+    Bootstrap,
+    KafkaFile,
+    KafkaSettings,
+    PartitionerOptions,
+    RunsDir,
+    kafka_settings,
+    parse_typed_pairs,
+)
+
+if TYPE_CHECKING:
+    from pipelines.benchmark.prepare import RunConfig
+
+# What may be said anew when a run is resumed; the rest is as the run was started.
+_RESUME_MAY_SAY = {
+    "workload",
+    "resume",
+    "as_json",
+    "runs_dir",
+    "kafka",
+    "kafka_config",
+    "bootstrap",
+}
+
+
+@explains_errors
+def run(
+    context: typer.Context,
+    workload: Annotated[str | None, typer.Argument(help="Its name, such as wordcount.")] = None,
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Option("--input", help="Text or .gz; again for more; left out: the shipped data."),
+    ] = None,
+    partitioner: Annotated[str, typer.Option(help="Who chooses the partition.")] = "key_hash",
+    partitions: Annotated[int, typer.Option(help="Partitions of the topic.")] = 8,
+    sources: Annotated[int, typer.Option(help="Producers with load estimates of their own.")] = 1,
+    shards: Annotated[int, typer.Option(help="Reducers.")] = 2,
+    window_ms: Annotated[int | None, typer.Option(help="Window; left out: the workload's.")] = None,
+    slide_ms: Annotated[int | None, typer.Option(help="Slide; left out: the workload's.")] = None,
+    lateness_ms: Annotated[int, typer.Option(help="How late a record may come.")] = 0,
+    speedup: Annotated[float | None, typer.Option(help="Replay event time so much faster.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Replay so many records per second.")] = None,
+    as_fast: Annotated[bool, typer.Option("--max", help="As fast as it goes (default).")] = False,
+    bootstrap: Bootstrap = None,
+    master: Annotated[str, typer.Option(help="Spark master.")] = "local[2]",
+    results: Annotated[Path | None, typer.Option(help="New folder for results (Parquet).")] = None,
+    emit: Annotated[str, typer.Option(help="all, changed or top.")] = "all",
+    top: Annotated[int | None, typer.Option(help="Size of a window's top.")] = None,
+    encoding: Annotated[str, typer.Option(help="auto: UTF-8, else cp1252, line by line.")] = "auto",
+    option: PartitionerOptions = None,
+    workload_option: Annotated[
+        list[str] | None, typer.Option(help="An option of the workload, name=value.")
+    ] = None,
+    batch_records: Annotated[int, typer.Option(help="Records in a Spark batch.")] = 1_000_000,
+    punctuation_records: Annotated[
+        int, typer.Option(help="Least records between two watermark records.")
+    ] = 1_000,
+    kafka: KafkaSettings = None,
+    kafka_config: KafkaFile = None,
+    resume: Annotated[str | None, typer.Option(help="Go on with this run.")] = None,
+    runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    as_json: AsJson = False,
+) -> None:
+    """Replay an input through a partitioner, Kafka and Spark to exact windows."""
+    from pipelines.benchmark.prepare import RunConfig, find_run, new_run_id
+    from pipelines.workloads import create_workload
+
+    settings = kafka_settings(kafka_config, kafka)
+    if resume is not None:
+        _refuse_changes(context)
+        folder = find_run(runs_dir, resume)
+        config = RunConfig.read(folder)
+        if workload not in (None, config.workload):
+            raise InputError(
+                f"run {config.run_id} is a {config.workload}, not a {workload}: leave that out"
+            )
+        config = replace(config, kafka={**config.kafka, **settings})
+        if bootstrap is not None:
+            config = replace(config, bootstrap=bootstrap)
+        _carry_out(config, folder, as_json=as_json, resumed=True)
+        return
+    if workload is None:
+        raise InputError("name a workload, such as `keyspread run wordcount`, or say --resume RUN")
+    known = create_workload(workload, **parse_typed_pairs(workload_option, "--workload-option"))
+    window = known.default_window_ms if window_ms is None else window_ms
+    pace, pace_value = _pace(speedup, rate, as_fast)
+    config = RunConfig(
+        run_id=new_run_id(),
+        workload=workload,
+        workload_options=parse_typed_pairs(workload_option, "--workload-option"),
+        inputs=_inputs(inputs, known.default_input, workload),
+        encoding=known.default_encoding if inputs is None and encoding == "auto" else encoding,
+        partitioner=partitioner,
+        options=parse_typed_pairs(option, "--option"),
+        partitions=partitions,
+        sources=sources,
+        shards=shards,
+        window_ms=window,
+        slide_ms=_slide(slide_ms, window, known.default_slide_ms),
+        lateness_ms=lateness_ms,
+        pace=pace,
+        pace_value=pace_value,
+        emit=emit,
+        top=known.k if top is None else top,
+        bootstrap=bootstrap,
+        kafka=settings,
+        master=master,
+        results_dir=str(results.absolute()) if results else None,
+        batch_records=batch_records,
+        punctuation_records=punctuation_records,
+    )
+    _start(config, runs_dir, as_json=as_json)
+
+
+def _start(config: RunConfig, runs_dir: Path, *, as_json: bool) -> None:
+    from pipelines.benchmark.prepare import make_results_folder, make_run_folder
+    from pipelines.benchmark.run import check_run
+
+    check_run(config)
+    if config.results_dir:
+        make_results_folder(Path(config.results_dir))
+    folder = make_run_folder(runs_dir, config)
+    _carry_out(config, folder, as_json=as_json, resumed=False)
+
+
+def _carry_out(config: RunConfig, folder: Path, *, as_json: bool, resumed: bool) -> None:
+    from rich.console import Console
+
+    from pipelines.benchmark.report import run_summary
+    from pipelines.benchmark.run import carry_out
+
+    console = Console(stderr=True)
+    cell = carry_out(config, folder, resumed=resumed, console=console, quiet=as_json)
+    if as_json:
+        typer.echo(cell.to_json())
+    else:
+        Console().print(run_summary(cell))
+        Console().print(f"run folder: {folder}", highlight=False)
+    if not cell.exact:
+        raise typer.Exit(EXIT_FAILED)
+
+
+def _refuse_changes(context: typer.Context) -> None:
+    said = [
+        name
+        for name in context.params
+        if (source := context.get_parameter_source(name)) is not None
+        and source.name == "COMMANDLINE"
+        and name not in _RESUME_MAY_SAY
+    ]
+    if said:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in said)
+        raise InputError(f"a resumed run goes on as it was started: leave out {options}")
+
+
+def _inputs(inputs: list[Path] | None, shipped: Path | None, workload: str) -> tuple[str, ...]:
+    if inputs:
+        return tuple(str(path.absolute()) for path in inputs)
+    if shipped is None:
+        raise InputError(f"{workload} ships no data: name a file with --input")
+    return (str(shipped),)
+
+
+def _slide(slide_ms: int | None, window_ms: int, default_slide_ms: int) -> int:
+    """The workload's slide only goes with a window it divides; else windows tumble."""
+    if slide_ms is not None:
+        return slide_ms
+    return default_slide_ms if window_ms > 0 and window_ms % default_slide_ms == 0 else window_ms
+
+
+def _pace(speedup: float | None, rate: float | None, as_fast: bool) -> tuple[str, float]:
+    given: list[tuple[str, Any]] = [("speedup", speedup), ("rate", rate)]
+    said = [(name, float(value)) for name, value in given if value is not None]
+    if len(said) + as_fast > 1:
+        raise InputError("--speedup, --rate and --max exclude each other: give one of them")
+    return said[0] if said else ("max", 0.0)

@@ -1,0 +1,117 @@
+"""The main job on the data that ships: four runs on one broker and one Spark session."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from pipelines.benchmark.cell import Cell
+from pipelines.benchmark.prepare import RunConfig, make_run_folder, new_run_id
+from pipelines.benchmark.progress import RunProgress, input_bytes, progress_bars
+from pipelines.benchmark.report import cells_table, run_summary
+from pipelines.benchmark.run import check_run, execute
+from pipelines.benchmark.site import open_site
+from pipelines.interrupt import stoppable
+from pipelines.run_lock import RunLock
+from pipelines.workloads import WORKLOADS
+
+# Each workload hashed, as everybody does it, and split.
+RUNS = (
+    ("debs-q1", "key_hash"),
+    ("debs-q1", "cam"),
+    ("wordcount", "key_hash"),
+    ("wordcount", "pkg"),
+)
+PARTITIONS = 8
+
+
+def run_demo(
+    runs_dir: Path, master: str, *, console: Console, results: Console, quiet: bool
+) -> list[Cell]:
+    """Run all four, show each, and compare.
+
+    Args:
+        runs_dir: Where the runs are kept.
+        master: Spark master.
+        console: Where progress goes.
+        results: Where results go.
+        quiet: Show nothing.
+
+    Returns:
+        Their cells.
+
+    Raises:
+        InputError: The machine lacks something.
+        RunError: A run failed.
+        Interrupted: Ctrl-C or SIGTERM.
+    """
+    demo_id = new_run_id()
+    cells: list[Cell] = []
+    configs = [_config(f"{demo_id}-{number}", *names) for number, names in enumerate(RUNS, 1)]
+    for config in configs:
+        check_run(config)
+
+    def say(text: str) -> None:
+        if not quiet:
+            console.print(f"{text} ...", style="dim", highlight=False)
+
+    # Nobody resumes a demo: its broker's data and Spark's files go when it ends.
+    scratch = runs_dir / f".demo-{demo_id}"
+    try:
+        with (
+            stoppable(),
+            open_site(
+                bootstrap=None,
+                kafka={},
+                broker_dir=scratch / "broker",
+                master=master,
+                spark_dir=scratch / "spark",
+                say=say,
+            ) as site,
+        ):
+            for config in configs:
+                folder = make_run_folder(runs_dir, config)
+                with RunLock(folder), progress_bars(console, shown=not quiet) as bars:
+                    title = f"{config.workload} {config.partitioner}"
+                    progress = RunProgress(bars, title, input_bytes(config.inputs))
+                    cell = execute(config, folder, site, resumed=False, progress=progress)
+                shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+                cells.append(cell)
+                if not quiet:
+                    results.print(run_summary(cell))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    if not quiet:
+        _compare(cells, results)
+    return cells
+
+
+def _config(run_id: str, workload: str, partitioner: str) -> RunConfig:
+    kind = WORKLOADS[workload]
+    assert kind.default_input is not None
+    return RunConfig(
+        run_id=run_id,
+        workload=workload,
+        inputs=(str(kind.default_input),),
+        encoding=kind.default_encoding,
+        partitioner=partitioner,
+        partitions=PARTITIONS,
+        window_ms=kind.default_window_ms,
+        slide_ms=kind.default_slide_ms,
+        top=kind.k,
+    )
+
+
+def _compare(cells: list[Cell], results: Console) -> None:
+    results.print(cells_table(cells))
+    for hashed, split in zip(cells[::2], cells[1::2], strict=True):
+        results.print(
+            Text(
+                f"{hashed.workload}: {split.partitioner} has {split.imbalance:.3f} imbalance where "
+                f"{hashed.partitioner} has {hashed.imbalance:.3f}, for {split.replication_factor:.2f} "
+                "partitions a key instead of 1"
+            )
+        )
