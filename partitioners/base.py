@@ -32,7 +32,7 @@ Loads: TypeAlias = npt.NDArray[np.float64]
 Snapshot: TypeAlias = dict[str, Any]
 Tie: TypeAlias = Literal["first", "last"]
 
-MAX_PARTITIONS = 1 << 20
+MAX_PARTITIONS = 1 << 16
 BLOCK_RECORDS = 16_384
 """Records hashed at a time: 128 kB of key hashes, which stay in the second-level cache."""
 

@@ -124,6 +124,8 @@ class KeyHash(Partitioner):
             _route_mixed(key_hashes, self._seed, self.num_partitions, out)
 
     def _hash_one(self, key: bytes | str) -> int:
+        if not self._bits:
+            return super()._hash_one(key)
         if isinstance(key, str):
             key = key.encode()
         elif not isinstance(key, bytes):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from partitioners.base import Partitioner, make_config
+from partitioners.d_choices import DChoices
 from partitioners.errors import InputError, nearest
 from partitioners.greedy import OffGreedy, OnGreedy
 from partitioners.key_hash import KeyHash
 from partitioners.pkg import PKG
 from partitioners.potc import PoTC
 from partitioners.shuffle import Shuffle
+from partitioners.w_choices import WChoices
 
 PARTITIONERS: dict[str, type[Partitioner]] = {
     "shuffle": Shuffle,
@@ -19,6 +21,8 @@ PARTITIONERS: dict[str, type[Partitioner]] = {
     "potc": PoTC,
     "on_greedy": OnGreedy,
     "off_greedy": OffGreedy,
+    "d_choices": DChoices,
+    "w_choices": WChoices,
 }
 
 
