@@ -1,0 +1,318 @@
+"""Hot fill: small keys stay at home, hot keys fill the room that is left, the hottest last.
+
+Every key has a home, its first candidate. The keys heavy enough to matter are known from a table of
+fixed size, and every few records a plan is made: how loaded is each partition by its tail, which
+hot keys fit at home on top of it, lightest first, and where is room for those that do not fit. The
+hottest keys come last and have to be split anyway, so they level what all the others left uneven;
+each of their records takes the least loaded of the key's homes. So imbalance stays within a chosen
+``tolerance`` while hardly a key is split that need not be. Where tail keys alone overload a
+partition, a *valve* sends a part of them, always the same ones, to their second candidate. A
+chi-square test on the loads by first candidate notices drift, and the past is then forgotten.
+
+Paper: none; the algorithm is our own, and docs/decisions/0010-hot-fill.md has the measurements and
+the ways that lost. Taken up: the hot keys of Nasir et al., ICDE 2016, section III; balance and
+fragmentation as one aim, of Zapridou et al., "Dalton", VLDB 2022, section 2.
+
+=============== ==================================================================================
+term            here
+=============== ==================================================================================
+home            a partition that a key may use; the first is column 0 of ``hashing.candidates``
+room            ``limit`` = (1 + ``tolerance``) x mean load, less what is planned already
+memory          loads and counts, fading with event time over ``memory_windows`` windows
+=============== ==================================================================================
+
+Cost per record O(1), O(homes) for a split key; a plan after every 16 records per partition, O(1)
+per record of it. Memory about 1 kB and 8 ``window_ms / slide_ms`` bytes per partition, whatever the
+number of keys.
+
+Several sources need not talk: homes follow from key, seed and shares, and each source sees about
+the same shares. With 16 sources fragmentation grows by a few thousandths where keys are skewed.
+
+Not for you where a key's records must stay in order or on one partition (``key_hash``,
+``key_groups``); where keys are near uniform and many: hashing is as good then, and the valve costs
+1 % of fragmentation for a few per cent of balance (``valve=False``); where each source sees fewer
+than about 50 records per partition and window: its shares are noise then (``pkg``, ``w_choices``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from partitioners._borrow import borrowing, borrowing_step
+from partitioners._jit import (
+    ScalarKernel,
+    as_int64,
+    float64_at,
+    handles,
+    inlined,
+    int32_at,
+    int64_at,
+    kernel,
+    uint64_at,
+)
+from partitioners.base import (
+    NO_WEIGHTS,
+    Config,
+    KeyHashes,
+    Loads,
+    Partitioner,
+    Partitions,
+    TimestampsMs,
+    Traits,
+)
+from partitioners.hashing import seed_word
+from partitioners.hot_plan import (
+    CHECK_AT,
+    FRESH,
+    FRESH_SQUARES,
+    PERIOD,
+    TOTAL,
+    HotState,
+    View,
+    candidates_of,
+    new_hot_state,
+    plan_if_due,
+    slot_of,
+)
+from partitioners.panes import NEXT_PANE_MS, NOW_ROW, advance_clock, num_panes, open_panes
+
+
+@dataclass(frozen=True, kw_only=True)
+class HotFillConfig(Config):
+    """Options of ``hot_fill``.
+
+    Attributes:
+        window_ms: Window over which loads are levelled; give that of the query.
+        slide_ms: Its slide, which divides it; None: a tenth of the window or, where that does not
+            divide it, the whole.
+        tolerance: How far a partition may be planned above the mean load. Less: better balance,
+            more fragmentation.
+        hot_fraction: Keys from this part of a partition's mean load on are planned one by one.
+        memory_windows: Shares are remembered over so many windows; longer is steadier, for sources
+            that see few records.
+        drift_sigmas: How surprising loads must be to forget the past; 0: never.
+        valve: Whether tail keys may go to a second candidate where they alone overload a partition.
+        seed: Places the homes of each key; any 64-bit integer.
+    """
+
+    window_ms: int = 60_000
+    slide_ms: int | None = None
+    tolerance: float = 0.02
+    hot_fraction: float = 0.1
+    memory_windows: float = 2.0
+    drift_sigmas: float = 20.0
+    valve: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.require_range("window_ms", 1, 1 << 53)
+        if self.slide_ms is not None:
+            self.require_range("slide_ms", 1, 1 << 53)
+        num_panes(self.window_ms, self.pane_ms)
+        self.require_range("tolerance", 0.0, 1.0)
+        self.require_range("hot_fraction", 0.01, 1.0)
+        self.require_range("memory_windows", 0.1, 1000.0)
+        self.require_range("drift_sigmas", 0.0, 1e6)
+        self.require_bool("valve")
+        self.require_range("seed", -(1 << 63), (1 << 64) - 1)
+
+    @property
+    def pane_ms(self) -> int:
+        """Slide in force."""
+        if self.slide_ms is not None:
+            return self.slide_ms
+        return self.window_ms // 10 if self.window_ms % 10 == 0 else self.window_ms
+
+
+@borrowing_step
+def _least_loaded_home(state: View, slot: int) -> int:
+    first = state.first_home[slot]
+    best = as_int64(state.homes[first])
+    for index in range(first + 1, first + state.num_homes[slot]):
+        home = as_int64(state.homes[index])
+        best = best + (home - best) * as_int64(state.loads[home] < state.loads[best])
+    return best
+
+
+@borrowing_step
+def _stays(state: View, key_hash: np.uint64, valve: float) -> bool:
+    """Say whether a tail key stays with its first candidate; each key has a place of its own."""
+    place = float((key_hash * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(40))
+    return place * 2.0**-24 >= valve
+
+
+@borrowing
+def _open_pane(state: View, timestamp_ms: int) -> None:
+    open_panes(state.clock, advance_clock(state.clock, timestamp_ms), state.load_ring, state.loads)
+
+
+@borrowing_step
+def _step(state: View, key_hash: np.uint64, timestamp_ms: int, weight: float) -> int:
+    if timestamp_ms >= state.clock[NEXT_PANE_MS]:
+        _open_pane(state, timestamp_ms)
+    first, second = candidates_of(state, key_hash)
+    slot = slot_of(state, key_hash)
+    if state.num_homes[slot] > 0:
+        best = _least_loaded_home(state, slot)
+    elif state.valves[first] == 0.0 or _stays(state, key_hash, state.valves[first]):
+        best = first
+    else:
+        best = second
+        state.guest_loads[second] += weight
+    state.counts[slot] += weight
+    state.fresh_loads[first] += weight
+    state.numbers[FRESH] += weight
+    state.numbers[FRESH_SQUARES] += weight * weight
+    state.loads[best] += weight
+    state.load_ring[state.clock[NOW_ROW] * state.loads.size + best] += weight
+    state.moments[PERIOD] += 1
+    if state.moments[PERIOD] >= state.moments[CHECK_AT]:
+        plan_if_due(state)
+    return best
+
+
+@inlined
+def _open_view(packed: npt.NDArray[np.int64]) -> View:
+    """Open the handles that ``HotFill._bind`` made."""
+    return View(
+        int64_at(packed, 0),
+        float64_at(packed, 1),
+        float64_at(packed, 2),
+        uint64_at(packed, 3),
+        float64_at(packed, 4),
+        float64_at(packed, 5),
+        float64_at(packed, 6),
+        int32_at(packed, 7),
+        int32_at(packed, 8),
+        int32_at(packed, 9),
+        float64_at(packed, 10),
+        float64_at(packed, 11),
+        float64_at(packed, 12),
+        float64_at(packed, 13),
+        float64_at(packed, 14),
+        int64_at(packed, 15),
+        int64_at(packed, 16),
+        float64_at(packed, 17),
+        float64_at(packed, 18),
+        int32_at(packed, 19),
+        int32_at(packed, 20),
+        int32_at(packed, 21),
+        int32_at(packed, 22),
+        int32_at(packed, 23),
+    )
+
+
+@borrowing
+def _route_rows(
+    state: View,
+    key_hashes: KeyHashes,
+    timestamps_ms: TimestampsMs,
+    weights: Loads,
+    out: Partitions,
+) -> None:
+    weighted = weights.size > 0
+    for row in range(key_hashes.size):
+        weight = weights[row] if weighted else 1.0
+        out[row] = _step(state, key_hashes[row], timestamps_ms[row], weight)
+
+
+@kernel
+def _route(
+    key_hashes: KeyHashes,
+    timestamps_ms: TimestampsMs,
+    weights: Loads,
+    packed: npt.NDArray[np.int64],
+    out: Partitions,
+) -> None:
+    _route_rows(_open_view(packed), key_hashes, timestamps_ms, weights, out)
+
+
+@ScalarKernel
+def _route_one(key_hash: int, timestamp_ms: int, packed: npt.NDArray[np.int64]) -> int:
+    return _step(_open_view(packed), np.uint64(key_hash), timestamp_ms, 1.0)
+
+
+class HotFill(Partitioner):
+    """Hot keys fill the room that the others leave; see the module's docstring.
+
+    Example:
+        >>> from partitioners import create
+        >>> hot_fill = create("hot_fill", 4, window_ms=1000)
+        >>> keys = ["hot", "warm", "hot", "a", "hot", "b", "hot", "c"] * 500
+        >>> partitions = hot_fill.partition_batch(keys, range(4000))
+        >>> [len(set(partitions[start::8].tolist())) for start in (2, 1, 3)]
+        [4, 1, 1]
+    """
+
+    name = "hot_fill"
+    config_type = HotFillConfig
+    traits = Traits(splits_keys=True, uses_time=True)
+    scalar_kernel = _route_one
+    config: HotFillConfig
+    _state: HotState
+
+    def hot_keys(self) -> list[tuple[int, float, list[int]]]:
+        """List (key hash, share of the stream, homes) of the keys planned now, heaviest first."""
+        state = self._state
+        slots = np.flatnonzero(state.num_homes)
+        slots = slots[np.argsort(-state.counts[slots], kind="stable")]
+        total = state.numbers[TOTAL] + state.numbers[FRESH]
+        return [
+            (
+                int(state.key_hashes[slot]),
+                float(state.counts[slot] / total),
+                state.homes[
+                    state.first_home[slot] : state.first_home[slot] + state.num_homes[slot]
+                ].tolist(),
+            )
+            for slot in slots
+        ]
+
+    def _new_state(self) -> HotState:
+        return new_hot_state(self.num_partitions, self.config.window_ms, self.config.pane_ms)
+
+    def _bind(self) -> None:
+        config, state = self.config, self._state
+        n, slots = self.num_partitions, state.counts.size
+        self._options = np.array([seed_word(config.seed).astype(np.int64)], np.int64)
+        self._settings = np.array(
+            [
+                config.tolerance,
+                config.hot_fraction,
+                config.memory_windows * config.window_ms,
+                config.drift_sigmas,
+                config.valve,
+            ],
+            np.float64,
+        )
+        self._levels = np.zeros(n)
+        self._held = np.zeros(n, np.int32)
+        self._order = np.zeros(slots, np.int32)
+        self._old_homes = np.zeros(slots + n, np.int32)
+        self._identity = np.arange(n, dtype=np.int32)
+        self._ranked = np.zeros(n, np.int32)
+        self._handles = handles(
+            *(getattr(state, field.name) for field in fields(state)),
+            self._options,
+            self._settings,
+            self._levels,
+            self._held,
+            self._order,
+            self._old_homes,
+            self._identity,
+            self._ranked,
+        )
+
+    def route(
+        self,
+        key_hashes: KeyHashes,
+        timestamps_ms: TimestampsMs,
+        out: Partitions,
+        weights: Loads | None = None,
+    ) -> None:
+        """Choose partitions; see ``Partitioner.route``."""
+        loads = NO_WEIGHTS if weights is None else weights
+        _route(key_hashes, timestamps_ms, loads, self._handles, out)
