@@ -23,8 +23,8 @@ n        ``num_partitions``
 The constraint of prefix h: p_1 + .. + p_h + (b_h / n)^d * (rest of the head)
 + (b_h / n)^2 * tail <= b_h * (1 / n + epsilon), with d from max(2, p_1 n) up.
 
-Cost per record O(log c + d); memory per entry of the head table 72 bytes, and
-4 min(n, 64) more for its key's candidates. Not for you where order per key matters; on mild skew it is ``pkg``.
+Cost per record O(log c + d); memory per entry of the head table 72 bytes, and 4 min(n, 64) more
+for its key's candidates. Not for you where order per key matters; on mild skew it is ``pkg``.
 
 Departures: d is found anew only when the stream has grown by ``refresh_fraction`` since the last
 time, not at every head record; no share can have changed by more than that fraction of the stream

@@ -103,6 +103,7 @@ class KeyHash(Partitioner):
 
     def _bind(self) -> None:
         self.hash_function = self.config.hash_function
+        self._hash_one = None if self.hash_function == "murmur3" else self._hash_32_bits
         self._hash_bytes = hashing.scalar_hash(self.hash_function)
         self._seed = hashing.seed_word(self.config.seed)
         self._bits = _BITS.get(self.hash_function, 0)
@@ -123,9 +124,7 @@ class KeyHash(Partitioner):
         else:
             _route_mixed(key_hashes, self._seed, self.num_partitions, out)
 
-    def _hash_one(self, key: bytes | str) -> int:
-        if not self._bits:
-            return super()._hash_one(key)
+    def _hash_32_bits(self, key: bytes | str) -> int:
         if isinstance(key, str):
             key = key.encode()
         elif not isinstance(key, bytes):

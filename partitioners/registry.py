@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from partitioners.am import AM
 from partitioners.base import Partitioner, make_config
+from partitioners.cam import CAM
+from partitioners.cm import CM
 from partitioners.d_choices import DChoices
 from partitioners.errors import InputError, nearest
 from partitioners.greedy import OffGreedy, OnGreedy
 from partitioners.key_hash import KeyHash
+from partitioners.lm import LM
 from partitioners.pkg import PKG
 from partitioners.potc import PoTC
 from partitioners.shuffle import Shuffle
@@ -21,6 +25,10 @@ PARTITIONERS: dict[str, type[Partitioner]] = {
     "potc": PoTC,
     "on_greedy": OnGreedy,
     "off_greedy": OffGreedy,
+    "cm": CM,
+    "am": AM,
+    "cam": CAM,
+    "lm": LM,
     "d_choices": DChoices,
     "w_choices": WChoices,
 }
