@@ -9,10 +9,11 @@ from rich.console import Console
 from rich.text import Text
 
 from pipelines.benchmark.cell import Cell
+from pipelines.benchmark.parts import check_run
 from pipelines.benchmark.prepare import RunConfig, make_run_folder, new_run_id
 from pipelines.benchmark.progress import RunProgress, input_bytes, progress_bars
 from pipelines.benchmark.report import cells_table, run_summary
-from pipelines.benchmark.run import check_run, execute
+from pipelines.benchmark.run import execute
 from pipelines.benchmark.site import open_site
 from pipelines.interrupt import stoppable
 from pipelines.run_lock import RunLock

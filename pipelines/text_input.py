@@ -106,6 +106,7 @@ class InputLines:
         encoding: As in `read_chunks`.
         reject: Called with every line that cannot be decoded, numbered as in its file.
         on_bytes: Called with the bytes read of all files so far.
+        lines_per_chunk: The largest number of lines in a chunk.
     """
 
     def __init__(
@@ -114,7 +115,9 @@ class InputLines:
         encoding: str,
         reject: Reject,
         on_bytes: Callable[[int], None] = lambda _count: None,
+        lines_per_chunk: int = LINES_PER_CHUNK,
     ) -> None:
+        self._lines_per_chunk = lines_per_chunk
         self._paths = paths
         self._encoding = encoding
         self._reject_line = reject
@@ -135,7 +138,11 @@ class InputLines:
                 self._on_bytes(before + count)
 
             for chunk in read_chunks(
-                path, self._reject, encoding=self._encoding, on_bytes=note_bytes
+                path,
+                self._reject,
+                encoding=self._encoding,
+                on_bytes=note_bytes,
+                lines_per_chunk=self._lines_per_chunk,
             ):
                 self._last_line = chunk.first_line_number + len(chunk.lines) - 1
                 first = chunk.first_line_number + self._lines_before

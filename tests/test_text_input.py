@@ -56,7 +56,9 @@ def test_auto_reads(tmp_path: Path, content: bytes, expected: dict[int, str], pa
     assert lines_of(path) == (expected, [])
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "cp1252", "latin-1", "utf-16", "utf-32", "shift_jis"])
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "cp1252", "latin-1", "utf-16", "utf-32", "shift_jis"]
+)
 def test_a_named_encoding_reads_what_it_wrote(tmp_path: Path, encoding: str) -> None:
     text = "ア\nb" if encoding in ("utf-8", "utf-16", "utf-32", "shift_jis") else "ü\nb"
     path = tmp_path / "input.txt"
@@ -103,9 +105,7 @@ def test_a_later_line_in_another_encoding_is_rejected(tmp_path: Path) -> None:
 def test_broken_utf_16_is_rejected_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "input.txt"
     lone_surrogate = b"\x00\xd8"
-    path.write_bytes(
-        "a\n".encode("utf-16-le") + lone_surrogate + "b\nc\n".encode("utf-16-le")
-    )
+    path.write_bytes("a\n".encode("utf-16-le") + lone_surrogate + "b\nc\n".encode("utf-16-le"))
     found, rejected = lines_of(path, encoding="utf-16-le")
     assert found == {1: "a", 3: "c"}
     assert [line.line_number for line in rejected] == [2]

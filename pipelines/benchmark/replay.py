@@ -26,7 +26,7 @@ from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.spread import Spread
 from pipelines.dead_letters import DeadLetters
 from pipelines.punctuation import END_MS, NO_WATERMARK_MS, encode_watermark
-from pipelines.text_input import InputLines, RejectedLine
+from pipelines.text_input import LINES_PER_CHUNK, InputLines, RejectedLine
 from pipelines.workloads.base import Workload
 
 # A paced replay hands over what is due at most this often, so that calls stay worth their cost.
@@ -87,6 +87,7 @@ class Replay:
         dead_letters: Takes lines that are no records.
         already_sent: For each partition, how many messages an earlier attempt delivered.
         on_progress: Called now and then with the bytes of input read so far.
+        lines_per_chunk: Lines parsed and routed at a time.
     """
 
     def __init__(
@@ -98,13 +99,20 @@ class Replay:
         dead_letters: DeadLetters,
         already_sent: Sequence[int],
         on_progress: Callable[[int], None] = lambda _bytes: None,
+        lines_per_chunk: int = LINES_PER_CHUNK,
     ) -> None:
         self.config = config
         self.workload = workload
         self.content = content
         self.sender = sender
         self.dead_letters = dead_letters
-        self.on_progress = on_progress
+        self._lines = InputLines(
+            config.inputs,
+            config.encoding,
+            self._reject,
+            on_bytes=on_progress,
+            lines_per_chunk=lines_per_chunk,
+        )
         self.report = ReplayReport(
             schedule=WindowSchedule(config.window_ms, config.slide_ms),
             spread=Spread(window_ms=config.window_ms, lateness_ms=config.lateness_ms),
@@ -142,13 +150,10 @@ class Replay:
 
     def _send_input(self) -> None:
         parser = self.workload.parser()
-        lines = InputLines(
-            self.config.inputs, self.config.encoding, self._reject, on_bytes=self.on_progress
-        )
-        for chunk in lines:
+        for chunk in self._lines:
             parsed = parser.parse(chunk)
             for line in parsed.rejected:
-                self._reject(lines.as_in_file(line))
+                self._reject(self._lines.as_in_file(line))
             self.report.ignored += parsed.ignored
             if len(parsed.table):
                 self._send_chunk(self.content.route(parsed.table))

@@ -12,82 +12,27 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from partitioners import PARTITIONERS, Partitioner, create
 from partitioners.errors import InputError, KeyspreadError, RunError
 from pipelines import engine
 from pipelines.benchmark.cell import Cell
 from pipelines.benchmark.collect import collect
-from pipelines.benchmark.content import TopicContent
+from pipelines.benchmark.parts import make_content, make_workload
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.progress import RunProgress, input_bytes, progress_bars
 from pipelines.benchmark.replay import Replay, ReplayReport
 from pipelines.benchmark.sender import TopicSender
 from pipelines.benchmark.site import DiskWatch, Site, open_site
 from pipelines.benchmark.verify import verify
-from pipelines.benchmark.watermark_clock import WatermarkClock
 from pipelines.dead_letters import DeadLetters
 from pipelines.interrupt import Interrupted, stoppable
 from pipelines.run_lock import RunLock
-from pipelines.text_input import InputLines, check_input
 from pipelines.topics import make_topic, require_topic, stable_end_offsets
-from pipelines.workloads import Workload, create_workload
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 POLL_SECONDS = 0.2
 REPLAY_STOP_SECONDS = 15.0
-
-
-def make_workload(config: RunConfig) -> Workload:
-    """Make the workload of a run.
-
-    Raises:
-        InputError: Unknown name or option.
-    """
-    return create_workload(config.workload, **config.workload_options)
-
-
-def make_partitioners(config: RunConfig) -> list[Partitioner]:
-    """Make the partitioners of a run, one for each source.
-
-    Those that know windows get the run's, unless options say otherwise.
-
-    Raises:
-        InputError: Unknown name or option, or an option out of range.
-    """
-    kind = PARTITIONERS.get(config.partitioner)
-    known = {field.name for field in dataclasses.fields(kind.config_type)} if kind else set()
-    windows = {"window_ms": config.window_ms, "slide_ms": config.slide_ms}
-    options = {name: value for name, value in windows.items() if name in known}
-    options |= config.options
-    return [create(config.partitioner, config.partitions, **options) for _ in range(config.sources)]
-
-
-def check_run(config: RunConfig) -> None:
-    """Refuse, before anything is started, what cannot work.
-
-    Raises:
-        InputError: A name, an option, or the input is no good; or it holds no record.
-    """
-    config.check()
-    workload = make_workload(config)
-    make_partitioners(config)
-    for path in config.inputs:
-        check_input(path, config.encoding)
-    reasons: list[str] = []
-    parser = workload.parser()
-    lines = InputLines(config.inputs, config.encoding, lambda line: reasons.append(line.reason))
-    for chunk in lines:
-        parsed = parser.parse(chunk)
-        if len(parsed.table):
-            return
-        reasons += [line.reason for line in parsed.rejected]
-    first = f": {len(reasons):,} bad lines, the first because {reasons[0]}" if reasons else ""
-    raise InputError(
-        f"no record for {config.workload} in {', '.join(config.inputs)}{first}; give the input "
-        "that belongs to the workload"
-    )
 
 
 def execute(
@@ -120,17 +65,12 @@ def execute(
         in_topic += stable_end_offsets(site.settings, config.topic, config.partitions)
     results_dir = Path(config.results_dir or folder / "results")
     results_dir.mkdir(parents=True, exist_ok=True)
-    clock = WatermarkClock(
-        slide_ms=config.slide_ms,
-        lateness_ms=config.lateness_ms,
-        every_records=config.punctuation_records,
-    )
     disk = DiskWatch(folder, results_dir)
     with DeadLetters(folder / "dead-letters.jsonl") as dead_letters:
         replay = Replay(
             config,
             workload,
-            TopicContent(make_partitioners(config), clock),
+            make_content(config),
             TopicSender(site.settings, config.topic, config.partitions),
             dead_letters,
             in_topic.tolist(),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -96,7 +98,8 @@ def _spark(master: str, spark_dir: Path) -> Iterator[SparkSession]:
 
     spark_dir.mkdir(parents=True, exist_ok=True)
     try:
-        spark = spark_session(master, local_dir=spark_dir)
+        with _output_to(spark_dir.with_name("spark.log")):
+            spark = spark_session(master, local_dir=spark_dir)
         # PySpark put a Ctrl-C handler of its own in place of ours.
         raise_on_stop_signals()
         yield spark
@@ -105,6 +108,29 @@ def _spark(master: str, spark_dir: Path) -> Iterator[SparkSession]:
             SparkContext._active_spark_context.stop()
         _stop_java()
         shutil.rmtree(spark_dir, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _output_to(path: Path) -> Iterator[None]:
+    """Let processes started in the block write to a file.
+
+    The JVM and its Python workers inherit stdout and stderr; what they print must not come between
+    our own lines, nor into the one JSON object of `--json`.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    try:
+        with path.open("ab") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        for number, copy in enumerate(kept, 1):
+            os.dup2(copy, number)
+            os.close(copy)
 
 
 def _stop_java() -> None:

@@ -15,8 +15,6 @@ from typing import Any, TypeVar
 
 import typer
 
-from partitioners.errors import KeyspreadError
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 EXIT_FAILED = 1
@@ -36,6 +34,8 @@ def explains_errors(command: Command) -> Command:
 
     @functools.wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
+        # Late, as everything of ours: `keyspread --help` shall not wait for numba.
+        from partitioners.errors import KeyspreadError
         from pipelines.interrupt import Interrupted
 
         as_json = bool(kwargs.get("as_json"))

@@ -7,8 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from partitioners.errors import InputError
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 RunsDir = Annotated[Path, typer.Option("--runs-dir", help="Folder that keeps the runs.")]
 Bootstrap = Annotated[
@@ -45,6 +43,8 @@ def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:
         >>> parse_pairs(["acks=all", "x=a=b"], "--kafka")
         {'acks': 'all', 'x': 'a=b'}
     """
+    from partitioners.errors import InputError
+
     found: dict[str, str] = {}
     for pair in pairs or []:
         key, equals, value = pair.partition("=")
@@ -89,6 +89,8 @@ def kafka_settings(file: Path | None, pairs: list[str] | None) -> dict[str, str]
     Raises:
         InputError: The file cannot be read, or a line is none.
     """
+    from partitioners.errors import InputError
+
     settings: dict[str, str] = {}
     if file is not None:
         try:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from partitioners.errors import InputError
 from pipelines.commands.errors import EXIT_FAILED, explains_errors
 from pipelines.commands.options import (
     DEFAULT_RUNS_DIR,
@@ -76,6 +75,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Replay an input through a partitioner, Kafka and Spark to exact windows."""
+    from partitioners.errors import InputError
     from pipelines.benchmark.prepare import RunConfig, find_run, new_run_id
     from pipelines.workloads import create_workload
 
@@ -127,8 +127,8 @@ def run(
 
 
 def _start(config: RunConfig, runs_dir: Path, *, as_json: bool) -> None:
+    from pipelines.benchmark.parts import check_run
     from pipelines.benchmark.prepare import make_results_folder, make_run_folder
-    from pipelines.benchmark.run import check_run
 
     check_run(config)
     if config.results_dir:
@@ -155,6 +155,8 @@ def _carry_out(config: RunConfig, folder: Path, *, as_json: bool, resumed: bool)
 
 
 def _refuse_changes(context: typer.Context) -> None:
+    from partitioners.errors import InputError
+
     said = [
         name
         for name in context.params
@@ -168,6 +170,8 @@ def _refuse_changes(context: typer.Context) -> None:
 
 
 def _inputs(inputs: list[Path] | None, shipped: Path | None, workload: str) -> tuple[str, ...]:
+    from partitioners.errors import InputError
+
     if inputs:
         return tuple(str(path.absolute()) for path in inputs)
     if shipped is None:
@@ -183,6 +187,8 @@ def _slide(slide_ms: int | None, window_ms: int, default_slide_ms: int) -> int:
 
 
 def _pace(speedup: float | None, rate: float | None, as_fast: bool) -> tuple[str, float]:
+    from partitioners.errors import InputError
+
     given: list[tuple[str, Any]] = [("speedup", speedup), ("rate", rate)]
     said = [(name, float(value)) for name, value in given if value is not None]
     if len(said) + as_fast > 1:
