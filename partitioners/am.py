@@ -37,7 +37,7 @@ from __future__ import annotations
 import numpy as np
 
 from partitioners._borrow import borrowing, borrowing_step
-from partitioners._jit import kernel
+from partitioners._jit import ScalarKernel, kernel
 from partitioners.base import KeyHashes, Loads, Partitions, TimestampsMs, Traits
 from partitioners.cardinality import (
     EXACT,
@@ -117,8 +117,8 @@ def _one(state: View, key_hash: np.uint64, timestamp_ms: int) -> int:
     return ~partition if state.usage[RESIZE_WANTED] else partition
 
 
-@kernel
-def _route_one(packed: Handles, key_hash: int, timestamp_ms: int) -> int:
+@ScalarKernel
+def _route_one(key_hash: int, timestamp_ms: int, packed: Handles) -> int:
     return _one(open_view(packed), np.uint64(key_hash), timestamp_ms)
 
 
@@ -137,4 +137,4 @@ class AM(CardinalityPartitioner):
     keys_whole = True
     counts_keys = True
     select_kernel = _select
-    route_one_kernel = _route_one
+    scalar_kernel = _route_one

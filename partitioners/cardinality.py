@@ -353,7 +353,6 @@ class CardinalityPartitioner(ChoicePartitioner):
         keys_whole: Whether a key has one partition in a window, so one entry in the table.
         counts_keys: Whether cardinalities take part in the choice.
         select_kernel: Loop over records; stops after a record when the table wants a new size.
-        route_one_kernel: One record; gives the complement of the partition when it does.
     """
 
     config_type: ClassVar[type[Config]] = CardinalityConfig
@@ -362,7 +361,6 @@ class CardinalityPartitioner(ChoicePartitioner):
     keys_whole: ClassVar[bool]
     counts_keys: ClassVar[bool] = True
     select_kernel: ClassVar[Callable[..., int]]
-    route_one_kernel: ClassVar[Callable[[npt.NDArray[np.int64], int, int], int]]
 
     @property
     def num_choices(self) -> int:
@@ -421,19 +419,12 @@ class CardinalityPartitioner(ChoicePartitioner):
         row = 0
         while row < len(key_hashes):
             row = type(self).select_kernel(
-                self._packed, choices, key_hashes, timestamps_ms, loads, row, out
+                self._handles, choices, key_hashes, timestamps_ms, loads, row, out
             )
             if self._state.usage[RESIZE_WANTED]:
-                self._resize()
+                self._make_room()
 
-    def _route_one(self, key_hash: int, timestamp_ms: int) -> int:
-        partition = self._one(self._packed, key_hash, timestamp_ms)
-        if partition < 0:
-            self._resize()
-            return ~partition
-        return partition
-
-    def _resize(self) -> None:
+    def _make_room(self) -> None:
         """Give the table the size its live entries need, larger or smaller."""
         state = self._state
         entries = max(int(state.cardinalities.sum()), int(state.usage[PEAK_ENTRIES]))
@@ -478,12 +469,11 @@ class CardinalityPartitioner(ChoicePartitioner):
             config.distinct,
             int(seed_word(config.seed).astype(np.int64)),
         ]
-        self._one = type(self).route_one_kernel
         self._options = np.array(options, np.int64)
         self._numbers = np.array(self._settings(), np.float64)
         self._identity = np.arange(self.num_partitions, dtype=np.int32)
         self._chosen = np.zeros(self.num_choices, np.int32)
-        self._packed = handles(
+        self._handles = handles(
             *(getattr(self._state, field.name) for field in fields(self._state)),
             self._options,
             self._numbers,

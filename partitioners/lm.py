@@ -36,7 +36,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from partitioners._borrow import borrowing, borrowing_step
-from partitioners._jit import kernel
+from partitioners._jit import ScalarKernel, kernel
 from partitioners.base import KeyHashes, Loads, Partitions, TimestampsMs, Traits
 from partitioners.cardinality import (
     EXACT,
@@ -120,7 +120,8 @@ def _enter_pane(state: View, timestamp_ms: int) -> None:
 @borrowing_step
 def _scaled(value: float, ranges: Ranges, which: int, offset: float) -> float:
     width = ranges[which + LARGEST] - ranges[which + LEAST] + offset
-    return (value - ranges[which + LEAST]) / width if width > 0.0 else 0.0
+    # A range of 0 has one value in it: the distance is 0, whatever it is divided by.
+    return float((value - ranges[which + LEAST]) / (width if width > 0.0 else 1.0))
 
 
 @borrowing_step
@@ -136,12 +137,15 @@ def _score(state: View, partition: int) -> float:
 @borrowing_step
 def _step(state: View, choices: Partitions, key_hash: np.uint64, weight: float) -> int:
     tie_last = state.options[TIE_LAST] != 0
-    partition = int(choices[0])
-    score = _score(state, partition)
+    best = 0
+    least_score = _score(state, choices[0])
     for position in range(1, choices.size):
-        other = _score(state, choices[position])
-        if other < score or (tie_last and other == score):
-            partition, score = int(choices[position]), other
+        score = _score(state, choices[position])
+        # No branch: which of two comes out cannot be predicted.
+        better = (score < least_score) | (tie_last & (score == least_score))
+        best = best + (position - best) * int(better)
+        least_score = min(score, least_score)
+    partition = int(choices[best])
     load, keys = state.loads[partition], state.cardinalities[partition]
     count_key(state, key_hash, partition, state.options[EXACT] != 0)
     add_load(state, partition, weight)
@@ -195,8 +199,8 @@ def _one(state: View, key_hash: np.uint64, timestamp_ms: int) -> int:
     return ~partition if state.usage[RESIZE_WANTED] else partition
 
 
-@kernel
-def _route_one(packed: Handles, key_hash: int, timestamp_ms: int) -> int:
+@ScalarKernel
+def _route_one(key_hash: int, timestamp_ms: int, packed: Handles) -> int:
     return _one(open_view(packed), np.uint64(key_hash), timestamp_ms)
 
 
@@ -217,7 +221,7 @@ class LM(CardinalityPartitioner):
     traits = Traits(splits_keys=True, uses_time=True)
     keys_whole = False
     select_kernel = _select
-    route_one_kernel = _route_one
+    scalar_kernel = _route_one
 
     def _settings(self) -> list[float]:
         return [self.config.weight, self.config.range_offset]
