@@ -264,6 +264,8 @@ class Partitioner(ABC):
         if key is None:
             return self._next_null()
         try:
+            if isinstance(key, str):
+                key = key.encode()  # not left to hash64, which dies of a lone surrogate
             # Written out for murmur3: one more call would cost a tenth of the time there is.
             key_hash = hash64(key)[0] if self._hash_one is None else self._hash_one(key)
         except (TypeError, UnicodeEncodeError) as error:

@@ -168,7 +168,8 @@ def _step(
     if entry < 0:
         entry = ~entry
         cached_width[entry] = 0
-    is_head = summary.counts[entry] >= parameters[0] * summary.total[0]
+    count = summary.counts[entry]
+    is_head = count > 0.0 and count >= parameters[0] * summary.total[0]
     if is_head and adaptive and summary.total[0] >= refresh_at[0]:
         head_choices[0] = find_head_choices(summary, parameters[0], parameters[1], n, distinct)
         refresh_at[0] = summary.total[0] * (1.0 + parameters[2])
@@ -182,9 +183,11 @@ def _step(
         # too large to keep them.
         width = cached.size // cached_width.size
         own = cached[entry * width : entry * width + d] if d <= width else scratch[:d]
-        if d > width or cached_width[entry] < d:
+        if d > width:
             fill_candidates(key_hash, np.uint64(options[3]), distinct, identity, own)
-            cached_width[entry] = min(d, width)
+        elif cached_width[entry] < d:
+            fill_candidates(key_hash, np.uint64(options[3]), distinct, identity, own)
+            cached_width[entry] = d
         best = least_loaded(loads, own, tie_last)
     loads[best] += weight
     return best

@@ -124,10 +124,8 @@ class KeyHash(Partitioner):
         else:
             _route_mixed(key_hashes, self._seed, self.num_partitions, out)
 
-    def _hash_32_bits(self, key: bytes | str) -> int:
-        if isinstance(key, str):
-            key = key.encode()
-        elif not isinstance(key, bytes):
+    def _hash_32_bits(self, key: bytes | bytearray | memoryview) -> int:
+        if not isinstance(key, bytes):
             key = bytes(memoryview(key))
         return self._hash_bytes(key)
 
