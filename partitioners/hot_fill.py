@@ -36,6 +36,7 @@ than about 50 records per partition and window: its shares are noise then (``pkg
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -68,6 +69,7 @@ from partitioners.hot_plan import (
     CHECK_AT,
     FRESH,
     FRESH_SQUARES,
+    NUM_DRIFTS,
     PERIOD,
     TOTAL,
     HotState,
@@ -79,6 +81,8 @@ from partitioners.hot_plan import (
 )
 from partitioners.panes import NEXT_PANE_MS, NOW_ROW, advance_clock, num_panes, open_panes
 
+TOLERANCE_PER_ROOT = 0.006
+
 
 @dataclass(frozen=True, kw_only=True)
 class HotFillConfig(Config):
@@ -89,7 +93,8 @@ class HotFillConfig(Config):
         slide_ms: Its slide, which divides it; None: a tenth of the window or, where that does not
             divide it, the whole.
         tolerance: How far a partition may be planned above the mean load. Less: better balance,
-            more fragmentation.
+            more fragmentation. None: 0.006 sqrt(n), at most 0.1, for with more partitions each load
+            is less certain (0.024 at 16 partitions, 0.048 at 64).
         hot_fraction: Keys from this part of a partition's mean load on are planned one by one.
         memory_windows: Shares are remembered over so many windows; longer is steadier, for sources
             that see few records.
@@ -100,7 +105,7 @@ class HotFillConfig(Config):
 
     window_ms: int = 60_000
     slide_ms: int | None = None
-    tolerance: float = 0.02
+    tolerance: float | None = None
     hot_fraction: float = 0.1
     memory_windows: float = 2.0
     drift_sigmas: float = 20.0
@@ -112,7 +117,8 @@ class HotFillConfig(Config):
         if self.slide_ms is not None:
             self.require_range("slide_ms", 1, 1 << 53)
         num_panes(self.window_ms, self.pane_ms)
-        self.require_range("tolerance", 0.0, 1.0)
+        if self.tolerance is not None:
+            self.require_range("tolerance", 0.0, 1.0)
         self.require_range("hot_fraction", 0.01, 1.0)
         self.require_range("memory_windows", 0.1, 1000.0)
         self.require_range("drift_sigmas", 0.0, 1e6)
@@ -138,7 +144,7 @@ def _least_loaded_home(state: View, slot: int) -> int:
 
 
 @borrowing_step
-def _stays(state: View, key_hash: np.uint64, valve: float) -> bool:
+def _stays(key_hash: np.uint64, valve: float) -> bool:
     """Say whether a tail key stays with its first candidate; each key has a place of its own."""
     place = float((key_hash * np.uint64(0xD6E8FEB86659FD93)) >> np.uint64(40))
     return place * 2.0**-24 >= valve
@@ -157,7 +163,7 @@ def _step(state: View, key_hash: np.uint64, timestamp_ms: int, weight: float) ->
     slot = slot_of(state, key_hash)
     if state.num_homes[slot] > 0:
         best = _least_loaded_home(state, slot)
-    elif state.valves[first] == 0.0 or _stays(state, key_hash, state.valves[first]):
+    elif state.valves[first] == 0.0 or _stays(key_hash, state.valves[first]):
         best = first
     else:
         best = second
@@ -254,6 +260,18 @@ class HotFill(Partitioner):
     config: HotFillConfig
     _state: HotState
 
+    @property
+    def tolerance(self) -> float:
+        """Tolerance in force."""
+        if self.config.tolerance is not None:
+            return float(self.config.tolerance)
+        return min(0.1, TOLERANCE_PER_ROOT * math.sqrt(self.num_partitions))
+
+    @property
+    def num_drifts(self) -> int:
+        """How often the past was forgotten."""
+        return int(self._state.moments[NUM_DRIFTS])
+
     def hot_keys(self) -> list[tuple[int, float, list[int]]]:
         """List (key hash, share of the stream, homes) of the keys planned now, heaviest first."""
         state = self._state
@@ -280,7 +298,7 @@ class HotFill(Partitioner):
         self._options = np.array([seed_word(config.seed).astype(np.int64)], np.int64)
         self._settings = np.array(
             [
-                config.tolerance,
+                self.tolerance,
                 config.hot_fraction,
                 config.memory_windows * config.window_ms,
                 config.drift_sigmas,

@@ -1,4 +1,4 @@
-"""Which partitions each hot key of ``hot_fill`` may use: what is remembered, and the plan made of it.
+"""Which partitions a hot key of ``hot_fill`` may use: what is remembered, and the plan from it.
 
 What is remembered is a table of the heaviest keys, 8 slots to a bucket, each bucket a SpaceSaving
 of its own, and the load of every partition *as if each key went to its first candidate*. Both fade
@@ -37,9 +37,14 @@ YOUNG_PARTS = 4  # while little is known: a plan whenever what is known grew by 
 SURE_RECORDS = 8.0  # a key is hot only if this many records of it are certain
 COOL_FRACTION = 0.5  # a hot key stays hot down to this part of the limit
 HELD_FRACTION = 0.5  # a home that is held needs only this part of the room a new one needs
-LARGEST_ROOM = 0.64  # rooms are sought of this part of the mean load, then half, half of that ...
+# Rooms are sought of at least this part of the mean load, then of half of it, and so on. Large
+# rooms first means few homes; but sources that know loads badly would not agree on the largest.
+LARGEST_ROOM = 0.56
+LARGEST_ROOM_COARSE = 0.32
+FINE_RECORDS = 500.0  # records remembered per partition, from which on loads are known well
 SMALLEST_ROOM = 0.02
-VALVE_STEP = 0.3  # part of the way a valve goes to where it should be, per plan
+VALVE_STEP = 0.1  # part of the way a valve goes to where it should be, per plan
+VALVE_NOISE = 2.0  # standard errors a partition must be over the limit for its valve to open
 SHUT = 0.002
 
 # Fields of ``numbers``.
@@ -175,7 +180,7 @@ def has_drifted(state: View, unit: float) -> bool:
         expected = fresh * (state.first_loads[partition] + unit) / (total + n * unit)
         off = state.fresh_loads[partition] - expected
         statistic += off * off / (expected * (1.0 + fresh / total)) / unit
-    return statistic > n + state.settings[DRIFT_SIGMAS] * math.sqrt(2.0 * n)
+    return bool(statistic > n + state.settings[DRIFT_SIGMAS] * math.sqrt(2.0 * n))
 
 
 @borrowing
@@ -261,7 +266,11 @@ def _set_valves(state: View, limit: float, noise: float) -> None:
         guests = state.guest_loads[partition]
         valve = state.valves[partition]
         wanted = 0.0
-        if state.settings[VALVE] == 1.0 and own > 0.0 and own + guests > limit + (noise if valve == 0.0 else 0.0):
+        if (
+            state.settings[VALVE] == 1.0
+            and own > 0.0
+            and own + guests > limit + (VALVE_NOISE * noise if valve == 0.0 else 0.0)
+        ):
             wanted = min(1.0, max(0.0, 1.0 - (limit - guests) / own))
         valve += VALVE_STEP * (wanted - valve)
         if valve < SHUT:
@@ -271,7 +280,9 @@ def _set_valves(state: View, limit: float, noise: float) -> None:
 
 
 @borrowing
-def _spread(state: View, slot: int, mean: float, limit: float, used: int) -> int:
+def _spread(
+    state: View, slot: int, mean: float, limit: float, largest_room: float, used: int
+) -> int:
     """Give a key that does not fit at home the rooms it needs, in the order of its candidates.
 
     Large rooms first, for fewer homes; at equal size in an order that follows from the key, so that
@@ -286,7 +297,7 @@ def _spread(state: View, slot: int, mean: float, limit: float, used: int) -> int
         state.held[state.old_homes[index]] = 1
     rest = state.counts[slot]
     num_homes = 0
-    room_fraction = LARGEST_ROOM
+    room_fraction = largest_room
     while rest > 0.0 and room_fraction >= SMALLEST_ROOM:
         for rank in range(n):
             partition = state.ranked[rank]
@@ -297,8 +308,8 @@ def _spread(state: View, slot: int, mean: float, limit: float, used: int) -> int
             if room > 0.0 and room >= min(rest, least):
                 share = min(room, rest)
                 # Exactly full, so that no rounding error leaves a room.
-                state.levels[partition] = limit if share == room else (
-                    state.levels[partition] + share
+                state.levels[partition] = (
+                    limit if share == room else (state.levels[partition] + share)
                 )
                 rest -= share
                 state.homes[used + num_homes] = partition
@@ -325,6 +336,7 @@ def make_plan(state: View, drifted: bool) -> None:
     mean = _fade(state, drifted)
     limit = (1.0 + state.settings[TOLERANCE]) * mean
     noise = math.sqrt(mean * unit)  # the standard error of a load that is only counted
+    largest_room = LARGEST_ROOM if mean >= FINE_RECORDS * unit else LARGEST_ROOM_COARSE
     num_hot = _find_hot(state, mean, unit)
     for partition in range(n):
         state.levels[partition] = state.first_loads[partition]
@@ -344,7 +356,7 @@ def make_plan(state: View, drifted: bool) -> None:
             state.homes[used] = first
             num_homes = 1
         else:
-            num_homes = _spread(state, slot, mean, limit, used)
+            num_homes = _spread(state, slot, mean, limit, largest_room, used)
         state.first_home[slot] = used
         state.num_homes[slot] = num_homes
         used += num_homes

@@ -1,0 +1,194 @@
+"""``hot_fill`` and ``dagreedy`` once more, slow and obvious: what the compiled ones must equal."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+
+from naive import MASK, candidates
+
+GOLDEN = 0x9E3779B97F4A7C15
+
+
+class Entry:
+    """A slot of the table of heavy keys."""
+
+    def __init__(self):
+        self.key, self.count, self.error, self.planned, self.homes = None, 0.0, 0.0, 0.0, []
+
+
+class HotFill:
+    def __init__(self, config, n):
+        self.config, self.n = config, n
+        tolerance = config.tolerance
+        self.tolerance = min(0.1, 0.006 * math.sqrt(n)) if tolerance is None else tolerance
+        self.pane_ms = config.slide_ms or (
+            config.window_ms // 10 if config.window_ms % 10 == 0 else config.window_ms
+        )
+        num_slots = 1
+        while num_slots < 16 * n:
+            num_slots *= 2
+        self.buckets = [[Entry() for _ in range(8)] for _ in range(num_slots // 8)]
+        self.window = deque()  # (pane, partition, load)
+        self.loads = [0.0] * n
+        self.pane = None
+        self.planned_pane = None
+        self.first, self.fresh = [0.0] * n, [0.0] * n
+        self.guests, self.valves = [0.0] * n, [0.0] * n
+        self.total = self.fresh_total = self.fresh_squares = 0.0
+        self.period = self.age = 0
+        self.due_at = self.check_at = n
+
+    def ranked(self, key, count):
+        return candidates(key, min(count, self.n), self.n, self.config.seed, True)
+
+    def entry_of(self, key):
+        bucket = self.buckets[(((key * GOLDEN) & MASK) >> 32) % len(self.buckets)]
+        for entry in bucket:
+            if entry.key == key and entry.count > 0:
+                return entry
+        entry = min(bucket, key=lambda other: other.count)
+        entry.key, entry.homes = key, []
+        entry.error = entry.planned = entry.count
+        return entry
+
+    def enter(self, timestamp_ms):
+        pane = timestamp_ms // self.pane_ms
+        self.pane = pane if self.pane is None else max(self.pane, pane)
+        oldest = self.pane - self.config.window_ms // self.pane_ms + 1
+        while self.window and self.window[0][0] < oldest:
+            _, partition, load = self.window.popleft()
+            self.loads[partition] -= load
+
+    def partition(self, key, timestamp_ms, weight):
+        self.enter(timestamp_ms)
+        first, second = (self.ranked(key, 2) * 2)[:2]
+        entry = self.entry_of(key)
+        if entry.homes:
+            best = min(entry.homes, key=lambda home: self.loads[home])
+        else:
+            place = (((key * 0xD6E8FEB86659FD93) & MASK) >> 40) / (1 << 24)
+            best = first if place >= self.valves[first] else second
+            if best == second and second != first:
+                self.guests[second] += weight
+        entry.count += weight
+        self.fresh[first] += weight
+        self.fresh_total += weight
+        self.fresh_squares += weight * weight
+        self.loads[best] += weight
+        self.window.append((self.pane, best, weight))
+        self.period += 1
+        if self.period >= self.check_at:
+            self.check()
+        return best
+
+    def check(self):
+        due = self.period >= self.due_at
+        if self.fresh_total > 0:
+            unit = self.fresh_squares / self.fresh_total
+            drifted = self.has_drifted(unit)
+            if due or drifted:
+                self.plan(unit, drifted)
+                return
+        self.check_at = self.period + 4 * self.n
+        if not due:
+            self.check_at = min(self.check_at, self.due_at)
+
+    def has_drifted(self, unit):
+        n, total, fresh = self.n, self.total, self.fresh_total
+        if self.config.drift_sigmas == 0 or n == 1 or total <= fresh:
+            return False
+        statistic = 0.0
+        for before, now in zip(self.first, self.fresh, strict=True):
+            expected = fresh * (before + unit) / (total + n * unit)
+            off = now - expected
+            statistic += off * off / (expected * (1.0 + fresh / total)) / unit
+        return statistic > n + self.config.drift_sigmas * math.sqrt(2.0 * n)
+
+    def fade(self, drifted):
+        keep = self.fresh_total / self.total if drifted else 1.0
+        elapsed = 0 if self.planned_pane is None else self.pane - self.planned_pane
+        memory_ms = self.config.memory_windows * self.config.window_ms
+        fading = 1.0 / (1.0 + elapsed * self.pane_ms / memory_ms)
+        for p in range(self.n):
+            self.first[p] = (self.first[p] * keep + self.fresh[p]) * fading
+            self.guests[p] *= keep * fading
+        for bucket in self.buckets:
+            for entry in bucket:
+                since = entry.count - entry.planned
+                entry.count = entry.planned = (entry.planned * keep + since) * fading
+                entry.error *= keep * fading
+        self.total = 0.0
+        for load in self.first:
+            self.total += load
+        self.fresh = [0.0] * self.n
+        self.fresh_total = self.fresh_squares = 0.0
+        if drifted:
+            self.age = self.period
+        self.age += self.period
+        self.period = 0
+        self.planned_pane = self.pane
+        self.due_at = min(16 * self.n, max(self.n, self.age // 4))
+        self.check_at = min(self.due_at, 4 * self.n)
+
+    def hot_entries(self, mean, unit):
+        hot = []
+        for bucket in self.buckets:
+            for entry in bucket:
+                limit = self.config.hot_fraction * mean * (0.5 if entry.homes else 1.0)
+                sure = entry.count - entry.error
+                if sure > 0 and sure >= limit and sure >= 8 * unit:
+                    hot.append(entry)
+                else:
+                    entry.homes = []
+        return sorted(hot, key=lambda entry: entry.count)
+
+    def plan(self, unit, drifted):
+        self.fade(drifted)
+        mean = self.total / self.n
+        limit = (1.0 + self.tolerance) * mean
+        noise = math.sqrt(mean * unit)
+        hot = self.hot_entries(mean, unit)
+        levels = list(self.first)
+        for entry in hot:
+            levels[self.ranked(entry.key, 1)[0]] -= entry.count
+        for p in range(self.n):
+            own, valve = max(levels[p], 0.0), self.valves[p]
+            over = own + self.guests[p] > limit + (0.0 if valve else 2.0 * noise)
+            wanted = 0.0
+            if self.config.valve and own > 0 and over:
+                wanted = min(1.0, max(0.0, 1.0 - (limit - self.guests[p]) / own))
+            valve += 0.1 * (wanted - valve)
+            self.valves[p] = valve = 0.0 if valve < 0.002 else valve
+            levels[p] = own * (1.0 - valve) + self.guests[p]
+        for entry in hot:
+            home = self.ranked(entry.key, 1)[0]
+            if levels[home] + entry.count <= limit + noise:
+                levels[home] += entry.count
+                entry.homes = [home]
+            else:
+                fraction = 0.56 if mean >= 500 * unit else 0.32
+                self.spread(entry, levels, limit, mean, fraction)
+
+    def spread(self, entry, levels, limit, mean, fraction):
+        rest, homes = entry.count, []
+        while rest > 0 and fraction >= 0.02:
+            for p in self.ranked(entry.key, self.n):
+                room = limit - levels[p]
+                least = fraction * mean * (0.5 if p in entry.homes else 1.0)
+                if rest > 0 and room > 0 and room >= min(rest, least):
+                    share = min(room, rest)
+                    levels[p] = limit if room <= rest else levels[p] + share
+                    rest -= share
+                    homes.append(p)
+            fraction *= 0.5
+        entry.homes = homes or self.ranked(entry.key, 1)
+        if rest > 0:
+            for p in entry.homes:
+                levels[p] += rest / len(entry.homes)
+
+
+def hot_fill(config, n, key_hashes, times, weights):
+    twin = HotFill(config, n)
+    weights = weights or [1.0] * len(times)
+    return [twin.partition(*record) for record in zip(key_hashes, times, weights, strict=True)]

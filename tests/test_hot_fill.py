@@ -1,0 +1,179 @@
+"""Hot fill: decisions of its twin, where keys may be, fixed memory, balance also after a drift."""
+
+from __future__ import annotations
+
+import naive_own
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from partitioners.errors import InputError
+from partitioners.hashing import candidates, hash_keys
+from partitioners.hot_fill import HotFill, HotFillConfig
+from partitioners.streams import of_ids, one_hot, uniform, zipf
+
+OPTIONS = [
+    {},
+    {"window_ms": 700, "slide_ms": 100, "seed": 9},
+    {"window_ms": 500, "tolerance": 0.0, "hot_fraction": 0.01, "memory_windows": 0.5},
+    {"valve": False, "drift_sigmas": 0.0, "tolerance": 0.3},
+    {"window_ms": 77, "drift_sigmas": 3.0},
+]
+
+
+def routed(partitioner, stream, weights=None, times=None):
+    out = np.full(len(stream.ids), -1, np.int32)
+    partitioner.route(
+        stream.key_hashes, stream.timestamps_ms if times is None else times, out, weights
+    )
+    return out
+
+
+def imbalance(partitions, n):
+    counts = np.bincount(partitions, minlength=n)
+    return counts.max() / counts.mean() - 1
+
+
+def fragmentation(ids, partitions):
+    return len(np.unique(ids * 1000 + partitions)) / len(np.unique(ids))
+
+
+def check_against_twin(options, n, stream, times, weights):
+    config = HotFillConfig(**options)
+    actual = routed(HotFill(n, config), stream, weights, times)
+    given_weights = None if weights is None else weights.tolist()
+    expected = naive_own.hot_fill(
+        config, n, stream.key_hashes.tolist(), times.tolist(), given_weights
+    )
+    assert actual.tolist() == expected
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("exponent", [0.0, 1.0, 1.6])
+def test_decisions_equal_the_naive_twin(options, weighted, exponent):
+    # Another order of the keys half way: a drift.
+    ids = np.concatenate([zipf(3000, 300, exponent, seed).ids for seed in (3, 4)])
+    stream = of_ids(ids)
+    random = np.random.default_rng(2)
+    times = np.maximum(stream.timestamps_ms - random.integers(0, 50, 6000), 0)
+    weights = random.integers(0, 9, 6000) / 4.0 if weighted else None
+    for n in (1, 2, 13):
+        check_against_twin(options, n, stream, times, weights)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    ids=st.lists(st.integers(0, 12), min_size=1, max_size=300),
+    n=st.integers(1, 5),
+    data=st.data(),
+)
+def test_decisions_equal_the_naive_twin_on_any_stream(ids, n, data):
+    options = data.draw(st.sampled_from(OPTIONS))
+    steps = data.draw(st.lists(st.integers(-30, 400), min_size=len(ids), max_size=len(ids)))
+    check_against_twin(options, n, of_ids(np.array(ids)), np.cumsum(steps), None)
+
+
+@pytest.mark.parametrize(
+    ("n", "most_imbalance", "most_fragmentation"), [(16, 0.02, 1.008), (64, 0.05, 1.023)]
+)
+def test_balance_and_fragmentation_on_the_stream_of_the_figures(
+    n, most_imbalance, most_fragmentation
+):
+    stream = zipf()
+    partitions = routed(HotFill(n, HotFillConfig(slide_ms=1000)), stream)
+    windows = [slice(start, start + 60_000) for start in range(0, 960_000, 60_000)]
+    fragments = [fragmentation(stream.ids[rows], partitions[rows]) for rows in windows]
+    assert imbalance(partitions, n) <= most_imbalance
+    assert np.mean(fragments) <= most_fragmentation
+
+
+@pytest.mark.parametrize("num_sources", [4, 16])
+def test_sources_that_never_talk_choose_the_same_homes(num_sources):
+    stream, n = zipf(), 16
+    partitions = np.empty(len(stream.ids), np.int32)
+    for source in range(num_sources):
+        rows = slice(source, None, num_sources)
+        part = np.empty(len(stream.ids[rows]), np.int32)
+        HotFill(n).route(
+            np.ascontiguousarray(stream.key_hashes[rows]),
+            np.ascontiguousarray(stream.timestamps_ms[rows]),
+            part,
+        )
+        partitions[rows] = part
+    assert imbalance(partitions, n) <= 0.03
+    rows = slice(600_000, 660_000)
+    assert fragmentation(stream.ids[rows], partitions[rows]) <= 1.01
+
+
+def test_tail_keys_use_their_two_candidates_and_hot_keys_few_partitions():
+    stream, n = zipf(300_000), 16
+    partitions = routed(HotFill(n), stream)
+    shares = np.bincount(stream.ids) / len(stream.ids)
+    allowed = candidates(hash_keys([f"key-{i}" for i in range(len(shares))]), 2, n)
+    rows = np.arange(200_000, 300_000)  # past the start
+    for key in np.unique(stream.ids[rows]):
+        used = set(partitions[rows[stream.ids[rows] == key]].tolist())
+        if shares[key] * n < 0.05:
+            assert used <= set(allowed[key].tolist())
+        else:
+            # A key's homes are rooms of a fourth of a partition or more, but for the last.
+            assert len(used) <= 3 + 4 * shares[key] * n
+
+
+def test_memory_is_fixed():
+    hot_fill = HotFill(16)
+    before = hot_fill.state_bytes
+    many = of_ids(np.arange(300_000))
+    routed(hot_fill, many)
+    assert hot_fill.state_bytes == before
+
+
+def test_balance_returns_after_a_drift():
+    n = 16
+    stream = of_ids(np.concatenate([zipf(200_000, seed=seed).ids for seed in (1, 2)]))
+    hot_fill = HotFill(n, HotFillConfig(slide_ms=1000))
+    partitions = routed(hot_fill, stream)
+    assert hot_fill.num_drifts >= 1
+    assert imbalance(partitions[205_000:265_000], n) <= 0.05
+    keys_before = HotFill(n)
+    out = routed(keys_before, of_ids(stream.ids[:200_000]))
+    assert (out == HotFill(n).partition_batch(stream.keys[:200_000], range(200_000))).all()
+
+
+def test_drift_is_not_seen_where_there_is_none():
+    for stream in (zipf(), uniform(), one_hot()):
+        hot_fill = HotFill(16)
+        routed(hot_fill, stream)
+        assert hot_fill.num_drifts == 0
+
+
+def test_keys_that_vanished_are_forgotten():
+    hot_fill = HotFill(4, HotFillConfig(window_ms=1000))
+    routed(hot_fill, of_ids(np.zeros(5000, np.int64)))
+    hot = int(hash_keys(["key-0"])[0])
+    assert [key for key, _, _ in hot_fill.hot_keys()] == [hot]
+    others = of_ids(np.random.default_rng(1).integers(1, 2000, 20_000))
+    routed(hot_fill, others, times=others.timestamps_ms + 5000)
+    assert hot not in [key for key, _, _ in hot_fill.hot_keys()]
+
+
+def test_one_key_alone_is_dealt_evenly():
+    partitions = routed(HotFill(8), of_ids(np.zeros(80_000, np.int64)))
+    assert imbalance(partitions[8000:], 8) < 0.01
+
+
+def test_weights_are_what_is_levelled():
+    stream, n = zipf(300_000), 8
+    weights = np.random.default_rng(1).exponential(100.0, len(stream.ids))
+    partitions = routed(HotFill(n), stream, weights)
+    loads = np.bincount(partitions, weights, n)
+    assert loads.max() / loads.mean() - 1 < 0.03
+
+
+def test_a_window_that_the_slide_does_not_divide_is_refused():
+    with pytest.raises(InputError, match="slide"):
+        HotFillConfig(window_ms=1000, slide_ms=300)
+    assert HotFillConfig(window_ms=1001).pane_ms == 1001
+    assert HotFillConfig(window_ms=1000).pane_ms == 100
