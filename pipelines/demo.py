@@ -111,8 +111,8 @@ def _compare(cells: list[Cell], results: Console) -> None:
     for hashed, split in zip(cells[::2], cells[1::2], strict=True):
         results.print(
             Text(
-                f"{hashed.workload}: {split.partitioner} has {split.imbalance:.3f} imbalance where "
-                f"{hashed.partitioner} has {hashed.imbalance:.3f}, for {split.replication_factor:.2f} "
-                "partitions a key instead of 1"
+                f"{hashed.workload}: imbalance {hashed.imbalance:.3f} with {hashed.partitioner}, "
+                f"{split.imbalance:.3f} with {split.partitioner}, which puts a key on "
+                f"{split.replication_factor:.2f} partitions"
             )
         )

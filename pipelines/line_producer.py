@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from partitioners.metrics import imbalance
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
 from partitioners.errors import InputError
 from partitioners.kafka import PartitionedProducer
+from partitioners.metrics import imbalance
 from partitioners.registry import create
 from pipelines.broker import broker_status
 from pipelines.dead_letters import DeadLetters

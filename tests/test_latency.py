@@ -56,7 +56,7 @@ def test_a_stall_shows_in_the_quantiles() -> None:
     schedule = WindowSchedule(10, 10)
     due = np.arange(10) * 100.0
     schedule.add(np.arange(10) * 10, np.full(10, NO_WATERMARK_MS), due)
-    in_sink = {end: 1000.0 for end in range(10, 110, 10)}
+    in_sink = dict.fromkeys(range(10, 110, 10), 1000.0)
     found = latency_quantiles_ms(schedule, in_sink)
     assert found == {"p50": 500.0, "p95": 1000.0, "p99": 1000.0, "max": 1000.0}
 

@@ -42,7 +42,7 @@ def lines_of(
         (b"\n\na\n", {1: "", 2: "", 3: "a"}),
         (b"a\x0bb\x0cc\x1cd\xc2\x85e\n", {1: "a\x0bb\x0cc\x1cd\x85e"}),
         ("é\nü\n".encode(), {1: "é", 2: "ü"}),
-        ("é\n".encode() + "Oblonskys’\n".encode("cp1252"), {1: "é", 2: "Oblonskys’"}),
+        ("é\n".encode() + "Oblonskys\u2019\n".encode("cp1252"), {1: "é", 2: "Oblonskys\u2019"}),
         (b"\xef\xbb\xbfa\n", {1: "a"}),
         ("a\nü\n".encode("utf-16"), {1: "a", 2: "ü"}),
         (b"a\x00b\n", {1: "a\x00b"}),
@@ -161,9 +161,13 @@ def test_a_truncated_gzip_gives_what_could_be_read_first(tmp_path: Path) -> None
     path = tmp_path / "input.gz"
     path.write_bytes(gzip.compress(b"".join(b"%d\n" % i for i in range(1_000_000)))[:-1000])
     found: list[str] = []
-    with pytest.raises(InputError, match="unpacked bytes"):
+
+    def read() -> None:
         for chunk in read_chunks(path, lambda _line: None):
-            found += chunk.lines
+            found.extend(chunk.lines)
+
+    with pytest.raises(InputError, match="unpacked bytes"):
+        read()
     assert len(found) > 100_000
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -43,7 +45,7 @@ def test_equals_the_plain_loop(
     marks: list[tuple[int, int]] = []
     met: list[int] = []
     bounds = [0, *sorted(min(cut, len(times)) for cut in cuts), len(times)]
-    for start, stop in zip(bounds, bounds[1:], strict=False):
+    for start, stop in itertools.pairwise(bounds):
         found = clock.advance(np.array(times[start:stop], dtype=np.int64))
         marks += [
             (start + int(place), int(value))

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from partitioners.metrics import imbalance
 
+from partitioners.metrics import imbalance
 from pipelines.benchmark.cell import Cell
 from pipelines.benchmark.latency import QUANTILES, latency_quantiles_ms
 from pipelines.benchmark.prepare import RunConfig
@@ -70,7 +70,7 @@ def collect(
         reduce_seconds_per_shard=_dense(summary.reduce_seconds, config.shards),
         state_rows=summary.state_rows,
         state_bytes=summary.state_bytes,
-        last_window=_last_window(config, summary),
+        last_window=_last_window(config, summary, comparison),
     )
 
 
@@ -78,14 +78,19 @@ def _dense(by_number: dict[int, float], size: int) -> list[float]:
     return [round(by_number.get(number, 0.0), 4) for number in range(size)]
 
 
-def _last_window(config: RunConfig, summary: QuerySummary) -> dict[str, Any]:
-    start_ms = summary.last_window_start_ms
-    if start_ms is None:
+def _last_window(
+    config: RunConfig, summary: QuerySummary, comparison: Comparison
+) -> dict[str, Any]:
+    if comparison.last_top is not None and config.emit != "changed":
+        start_ms, rows = comparison.last_top
+    elif summary.last_window_start_ms is not None:
+        start_ms, rows = summary.last_window_start_ms, summary.last_top
+    else:
         return {}
     return {
         "window_start": _time(start_ms),
         "window_end": _time(start_ms + config.window_ms),
-        "rows": [{name: _plain(value) for name, value in row.items()} for row in summary.last_top],
+        "rows": [{name: _plain(value) for name, value in row.items()} for row in rows],
     }
 
 

@@ -10,11 +10,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from partitioners.errors import InputError, nearest
 from pipelines.text_input import AUTO
 
+Emit = Literal["all", "changed", "top"]
 EMITS = ("all", "changed", "top")
 PACES = ("max", "rate", "speedup")
 LEAST_FREE_BYTES = 64 << 20
@@ -52,7 +53,7 @@ class RunConfig:
     lateness_ms: int = 0
     pace: str = "max"
     pace_value: float = 0.0
-    emit: str = "all"
+    emit: Emit = "all"
     top: int = 10
     bootstrap: str | None = None
     kafka: Mapping[str, str] = field(default_factory=dict)

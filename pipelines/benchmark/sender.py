@@ -30,7 +30,7 @@ class GivenPartitions(Partitioner):
     """
 
     name: ClassVar[str] = "given"
-    traits: ClassVar[Traits] = Traits(splits_keys=True)
+    traits = Traits(splits_keys=True)
     config_type: ClassVar[type[Config]] = Config
 
     def __init__(self, num_partitions: int) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pyarrow as pa
@@ -38,11 +38,13 @@ class Comparison:
         exact: Whether every window and every row is as it should be, and all counts agree.
         windows: Windows compared.
         differences: What is not, in words; the first few.
+        last_top: Start of the last window, and its top: key columns and values by name.
     """
 
     exact: bool
     windows: int
     differences: list[str]
+    last_top: tuple[int, list[dict[str, Any]]] | None
 
 
 def verify(
@@ -71,8 +73,12 @@ def verify(
         oracle.fill_expected()
         oracle.read_results(results_dir)
         differences += oracle.differences()
-        windows = oracle.num_windows()
-    return Comparison(not differences, windows, differences[:SHOWN_DIFFERENCES])
+        return Comparison(
+            exact=not differences,
+            windows=oracle.num_windows(),
+            differences=differences[:SHOWN_DIFFERENCES],
+            last_top=oracle.last_top(),
+        )
 
 
 def _count_differences(report: ReplayReport, summary: QuerySummary) -> list[str]:
@@ -236,6 +242,32 @@ class Oracle:
             "SELECT count(DISTINCT window_index) FROM "
             "(SELECT window_index FROM expected UNION SELECT window_index FROM results)"
         )
+
+    def last_top(self) -> tuple[int, list[dict[str, Any]]] | None:
+        """Give the results of the first window that ends after all records, best first.
+
+        Later windows hold the last records too, but only run out.
+
+        Returns:
+            Its start in milliseconds and its rows; None without results.
+        """
+        last = self._number("SELECT coalesce(max(last_window), 0) FROM records")
+        window_ms, slide_ms = self.config.window_ms, self.config.slide_ms
+        window = last + 1 - window_ms // slide_ms
+        columns = ", ".join(f"r.{_quoted(name)}" for name in [*self.keys, *self.values])
+        same = " AND ".join(
+            f"e.{_quoted(name)} IS NOT DISTINCT FROM r.{_quoted(name)}" for name in self.keys
+        )
+        found = self.connection.execute(
+            f"""
+            SELECT {columns} FROM results r JOIN expected e
+            ON r.window_index = e.window_index AND {same}
+            WHERE r.window_index = {window} AND e.rank <= {self.config.top} ORDER BY e.rank
+            """
+        ).fetchall()
+        names = [*self.keys, *self.values]
+        rows = [dict(zip(names, row, strict=True)) for row in found]
+        return (window * slide_ms, rows) if rows else None
 
     def differences(self) -> list[str]:
         """Name rows that are missing, and rows that should not be there."""

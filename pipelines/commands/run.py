@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -22,7 +22,7 @@ from pipelines.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from pipelines.benchmark.prepare import RunConfig
+    from pipelines.benchmark.prepare import Emit, RunConfig
 
 # What may be said anew when a run is resumed; the rest is as the run was started.
 _RESUME_MAY_SAY = {
@@ -114,7 +114,7 @@ def run(
         lateness_ms=lateness_ms,
         pace=pace,
         pace_value=pace_value,
-        emit=emit,
+        emit=cast("Emit", emit),  # `check` refuses others
         top=known.k if top is None else top,
         bootstrap=bootstrap,
         kafka=settings,

@@ -1,0 +1,187 @@
+"""Kill, Ctrl-C, a broker that goes away, a disk that fills: nothing is lost, nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from rich.console import Console
+
+from pipelines.benchmark.prepare import RunConfig, make_run_folder, new_run_id
+from pipelines.benchmark.progress import RunProgress, progress_bars
+from pipelines.benchmark.run import execute
+from pipelines.benchmark.site import Site
+from pipelines.broker import EmbeddedBroker
+from pipelines.session import spark_session
+from pipelines.topics import client_settings
+from tests.integration.programs import Program, keyed_lines, run_json
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+NUM_RECORDS = 30_000
+OUTAGE_SECONDS = 10.0
+WINDOWS = ("--window-ms", 10_000, "--slide-ms", 2_000, "--punctuation-records", 200)
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return keyed_lines(tmp_path_factory.mktemp("input") / "in.csv", NUM_RECORDS)
+
+
+def started(stream: Path, runs: Path, *more: object, wrapper: tuple[str, ...] = ()) -> Program:
+    """A run that goes on until it is stopped: a million records would take a fortnight."""
+    args = ("run", "keyed-sum", "--input", stream, "--partitioner", "pkg", "--partitions", 3)
+    return Program(*args, *WINDOWS, "--runs-dir", runs, *more, wrapper=wrapper)
+
+
+def the_run(runs: Path) -> Path:
+    (folder,) = [path.parent for path in runs.glob("*/config.json")]
+    return folder
+
+
+def committed(runs: Path) -> list[Path]:
+    """The commit files of the one run, in order."""
+    found = [path for path in runs.glob("*/checkpoint/commits/*") if path.name.isdigit()]
+    return sorted(found, key=lambda path: int(path.name))
+
+
+def resumed_and_exact(runs: Path) -> None:
+    """Resume at full speed, and compare every window with the oracle."""
+    folder = the_run(runs)
+    config = RunConfig.read(folder)
+    replace(config, pace="max").write(folder)
+    cell = run_json("run", "--resume", folder.name, "--runs-dir", runs)
+    assert cell["exact"], cell["differences"]
+    assert cell["produced"] == cell["delivered"] == NUM_RECORDS
+    assert cell["on_time"] + cell["late"] == NUM_RECORDS
+    # Some of it was in the topic already, and was not sent again.
+    assert 0 < cell["skipped"] < NUM_RECORDS
+    assert cell["windows_compared"] > NUM_RECORDS * 10 // 2_000
+    assert not (folder / "broker").exists()
+
+
+def test_kill_9_then_resume(stream: Path, tmp_path: Path) -> None:
+    program = started(stream, tmp_path, "--rate", 1_000, "--batch-records", 1_000)
+    program.wait_until(lambda: len(committed(tmp_path)) >= 2, "a second batch")
+    again = Program("run", "--resume", the_run(tmp_path).name, "--runs-dir", tmp_path)
+    code, _, err = again.finish()
+    assert code == 2
+    assert f"is live (process {program.process.pid})" in err
+    code, _, _ = program.stop(signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    resumed_and_exact(tmp_path)
+    assert program.survivors() == []
+
+
+def test_ctrl_c_then_the_last_commit_is_lost_then_resume(stream: Path, tmp_path: Path) -> None:
+    program = started(stream, tmp_path, "--rate", 1_000, "--batch-records", 1_000)
+    program.wait_until(lambda: len(committed(tmp_path)) >= 2, "a second batch")
+    code, out, err = program.stop(signal.SIGINT)
+    assert code == 130
+    assert out == ""
+    folder = the_run(tmp_path)
+    assert f"stopped by SIGINT; go on with `keyspread run --resume {folder.name}`" in err
+    assert "Traceback" not in err
+    assert program.survivors() == []
+    last = committed(tmp_path)[-1]
+    last.unlink()
+    last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+    resumed_and_exact(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [("starting a Kafka broker", signal.SIGINT), ("starting Spark", signal.SIGTERM)],
+)
+def test_stopped_while_it_starts(
+    stream: Path, tmp_path: Path, moment: str, number: signal.Signals
+) -> None:
+    program = started(stream, tmp_path)
+    program.wait_for_line(moment)
+    program.wait_until(lambda: bool(program.family), "a child process")
+    code, _, err = program.stop(number)
+    assert code == 128 + number
+    assert f"stopped by {number.name}" in err
+    assert "Traceback" not in err
+    assert program.survivors() == []
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
+    """A broker that a test may stop."""
+    with EmbeddedBroker(tmp_path / "broker") as broker:
+        yield broker
+
+
+def test_a_broker_away_for_ten_seconds(
+    own_broker: EmbeddedBroker, stream: Path, tmp_path: Path
+) -> None:
+    config = RunConfig(
+        run_id=new_run_id(),
+        workload="keyed-sum",
+        inputs=(str(stream),),
+        partitioner="cam",
+        partitions=3,
+        window_ms=10_000,
+        slide_ms=2_000,
+        punctuation_records=200,
+        batch_records=2_000,
+        pace="rate",
+        pace_value=3_000.0,
+    )
+    folder = make_run_folder(tmp_path / "runs", config)
+    bootstrap = own_broker.bootstrap
+    site = Site(bootstrap, client_settings(bootstrap, {}), spark_session("local[2]"), ())
+    outage = threading.Thread(target=interrupt, args=(own_broker, folder))
+    outage.start()
+    with progress_bars(Console(quiet=True), shown=False) as bars:
+        progress = RunProgress(bars, "test", stream.stat().st_size)
+        cell = execute(config, folder, site, resumed=False, progress=progress)
+    outage.join()
+    assert cell.differences == []
+    assert cell.exact
+    assert cell.produced == cell.delivered == NUM_RECORDS
+    # What could not be sent was late by its schedule, and says so.
+    assert (cell.publish_delay_ms["max"] or 0) + (cell.latency_ms["max"] or 0) > 5_000
+
+
+def interrupt(broker: EmbeddedBroker, folder: Path) -> None:
+    """Take the broker away after the first batch, while records are sent and read."""
+    commits = folder / "checkpoint" / "commits"
+    waiting = threading.Event()
+    while not (commits.is_dir() and any(path.name.isdigit() for path in commits.iterdir())):
+        waiting.wait(0.1)
+    broker.stop()
+    waiting.wait(OUTAGE_SECONDS)
+    broker.start()
+
+
+def test_a_disk_that_fills_stops_the_run_in_time(stream: Path, tmp_path: Path) -> None:
+    # A small disk that only this program sees; its root directory is reached through /proc.
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    as_root = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    mount = f'mount -t tmpfs -o size=300m tmpfs {disk} && exec "$@"'
+    wrapper = ("unshare", "--mount", *as_root, "sh", "-c", mount, "sh")
+    program = started(stream, disk / "runs", "--rate", 500, wrapper=wrapper)
+    seen = Path(f"/proc/{program.process.pid}/root{disk}")
+    program.wait_until(lambda: bool(committed(seen / "runs")), "a first batch")
+    free = psutil.disk_usage(str(seen)).free
+    filler = subprocess.run(
+        ["fallocate", "-l", str(free - (4 << 20)), str(seen / "filler")], check=False
+    )
+    assert filler.returncode == 0
+    code, out, err = program.finish()
+    assert code == 2, err
+    assert out == ""
+    assert f"the disk that holds {disk}" in err
+    assert "go on with `keyspread run --resume" in err
+    assert "Traceback" not in err
+    assert program.survivors() == []

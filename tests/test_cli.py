@@ -1,0 +1,307 @@
+"""Bad input: one clear sentence with the mend, exit code 2, and nothing started."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli import app
+
+Keyspread = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def keyspread(capfd: pytest.CaptureFixture[str]) -> Keyspread:
+    """Run a command in this process; gives exit code, stdout, stderr."""
+
+    def run(*args: object) -> tuple[int, str, str]:
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as left:
+            app([str(arg) for arg in args])
+        out, err = capfd.readouterr()
+        return int(left.value.code or 0), out, err
+
+    return run
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    path = tmp_path / "words.txt"
+    path.write_text("one two two three\n")
+    return path
+
+
+@pytest.fixture
+def empty_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache in which no broker was started."""
+    monkeypatch.setenv("KEYSPREAD_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+WRONG_OPTIONS = [
+    (["wordcuont"], 'unknown workload "wordcuont": did you mean "wordcount"?'),
+    ([], "name a workload"),
+    (["wordcount", "--partitioner", "pgk"], 'did you mean "pkg"?'),
+    (["wordcount", "--partitioner", "pkg", "--option", "dd=3"], 'no option "dd"'),
+    (["wordcount", "--partitioner", "pkg", "--option", "d=0"], "d must be a whole number from"),
+    (["wordcount", "--option", "d"], '--option "d" is not key=value'),
+    (["wordcount", "--option", "d=1", "--option", "d=2"], "--option d was given twice"),
+    (["wordcount", "--workload-option", "event_rat=3"], 'did you mean "event_rate"?'),
+    (["wordcount", "--workload-option", "event_rate=0"], "event_rate must be from 1"),
+    (["wordcount", "--partitions", "0"], "--partitions must be 1 to 10,000, not 0"),
+    (["wordcount", "--partitions", "10001"], "--partitions must be 1 to 10,000"),
+    (["wordcount", "--sources", "0"], "--sources must be 1 to 10,000, not 0"),
+    (["wordcount", "--shards", "-1"], "--shards must be 1 to 1,000, not -1"),
+    (["wordcount", "--window-ms", "0"], "--window-ms must be 1 or more, not 0"),
+    (["wordcount", "--window-ms", "10", "--slide-ms", "20"], "larger than --window-ms 10"),
+    (["wordcount", "--window-ms", "60000", "--slide-ms", "7000"], "a slide such as 6000"),
+    (["wordcount", "--lateness-ms", "-1"], "--lateness-ms must be 0 or more, not -1"),
+    (["wordcount", "--rate", "0"], "--rate must be above 0, not 0"),
+    (["wordcount", "--speedup", "-3"], "--speedup must be above 0, not -3"),
+    (["wordcount", "--speedup", "nan"], "--speedup must be above 0, not nan"),
+    (["wordcount", "--rate", "5", "--max"], "exclude each other"),
+    (["wordcount", "--rate", "5", "--speedup", "5"], "exclude each other"),
+    (["wordcount", "--emit", "chagned"], 'did you mean "changed"?'),
+    (["wordcount", "--top", "0"], "--top must be 1 to 1,000,000, not 0"),
+    (["wordcount", "--batch-records", "0"], "--batch-records must be 1 or more"),
+    (["wordcount", "--encoding", "utf-9"], 'unknown encoding "utf-9"'),
+    (["wordcount", "--input", "missing.txt"], "missing.txt: No such file or directory"),
+    (["wordcount", "--kafka", "acks"], '--kafka "acks" is not key=value'),
+    (["wordcount", "--kafka-config", "missing.properties"], "cannot read --kafka-config"),
+    (["wordcount", "--resume", "nobody"], 'no run "nobody"'),
+    (["keyed-sum"], "keyed-sum ships no data: name a file with --input"),
+]
+
+
+@pytest.mark.parametrize(("args", "sentence"), WRONG_OPTIONS, ids=lambda value: str(value)[:60])
+def test_wrong_options_of_run(
+    keyspread: Keyspread, tmp_path: Path, args: list[str], sentence: str
+) -> None:
+    runs = tmp_path / "runs"
+    code, out, err = keyspread("run", *args, "--runs-dir", runs)
+    assert code == 2
+    assert sentence in err
+    assert err.count("\n") == 1
+    assert out == ""
+    assert not runs.exists()
+
+
+def test_json_errors_are_one_object(keyspread: Keyspread, tmp_path: Path) -> None:
+    code, out, err = keyspread("run", "wordcuont", "--json", "--runs-dir", tmp_path / "runs")
+    assert code == 2
+    error = json.loads(out)["error"]
+    assert error["exit_code"] == 2
+    assert error["message"].startswith('unknown workload "wordcuont"')
+    assert error["message"] in err
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "sentence"),
+    [
+        (b"", [], "is empty: give a file with at least one record"),
+        (gzip.compress(b"many words " * 1000)[:-20], [], "is truncated: it ends after"),
+        (b"\n \n--\n", [], "no record for wordcount in"),
+        (b"caf\xe9\n", ["--encoding", "utf-8"], "say --encoding cp1252"),
+        (b"BZh9...", [], "is packed as bzip2: unpack it"),
+    ],
+)
+def test_wrong_input_is_refused_before_anything_starts(
+    keyspread: Keyspread, tmp_path: Path, content: bytes, options: list[str], sentence: str
+) -> None:
+    path = tmp_path / "input"
+    path.write_bytes(content)
+    args = ["wordcount", "--input", path, *options, "--runs-dir", tmp_path / "runs"]
+    code, _, err = keyspread("run", *args)
+    assert code == 2
+    assert sentence in err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_input_of_another_workload_says_why(keyspread: Keyspread, words: Path) -> None:
+    code, _, err = keyspread(
+        "run", "debs-q1", "--input", words, "--runs-dir", words.parent / "runs"
+    )
+    assert code == 2
+    assert "1 bad lines, the first because 1 columns instead of 17" in err
+
+
+def test_a_folder_is_no_input(keyspread: Keyspread, tmp_path: Path) -> None:
+    code, _, err = keyspread("run", "wordcount", "--input", tmp_path, "--runs-dir", tmp_path / "r")
+    assert code == 2
+    assert "is a folder" in err
+
+
+def test_a_runs_folder_that_cannot_be_made(
+    keyspread: Keyspread, tmp_path: Path, words: Path
+) -> None:
+    code, _, err = keyspread("run", "wordcount", "--input", words, "--runs-dir", words / "runs")
+    assert code == 2
+    assert "Not a directory; name another folder with --runs-dir" in err
+
+
+@pytest.mark.parametrize(
+    ("option", "mount"), [("--runs-dir", "ro"), ("--runs-dir", "size=1m"), ("--results", "ro")]
+)
+def test_read_only_and_full_disks(tmp_path: Path, words: Path, option: str, mount: str) -> None:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    rest = [] if option == "--runs-dir" else ["--runs-dir", str(tmp_path / "runs")]
+    command = [sys.executable, "-c", "from pipelines.cli import main; main()", "run", "wordcount"]
+    command += ["--input", str(words), option, str(folder / "sub"), *rest]
+    ran = in_own_mounts(f"mount -t tmpfs -o {mount} tmpfs {folder}", command)
+    assert ran.returncode == 2, ran.stderr
+    reason = "Read-only file system" if mount == "ro" else "is full: "
+    assert reason in ran.stderr
+    assert f"with {option}" in ran.stderr
+    assert ran.stdout == ""
+
+
+def in_own_mounts(script: str, command: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run a command that sees mounts of its own; nobody else does.
+
+    Without root the kernel gives them in a user namespace.
+    """
+    as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    shell = f'{script} && exec "$@"'
+    return subprocess.run(
+        ["unshare", "--mount", *as_root, "sh", "-c", shell, "sh", *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parent.parent,
+    )
+
+
+def fake_java(folder: Path, version: str) -> Path:
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize(("version", "found"), [("", "found none"), ("11.0.2", "Java 11")])
+def test_no_java_or_a_wrong_one(tmp_path: Path, words: Path, version: str, found: str) -> None:
+    # The usual folders are looked into as well, so they are covered for this process.
+    home = fake_java(tmp_path / "jdk", version) if version else tmp_path / "none"
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    cover = " && ".join(
+        f"mount -t tmpfs tmpfs {path}"
+        for path in ("/usr/lib/jvm", "/usr/java", "/opt")
+        if Path(path).is_dir()
+    )
+    command = [
+        *("env", f"JAVA_HOME={home}", f"PATH={tools}", f"HOME={tmp_path}"),
+        *(f"KEYSPREAD_HOME={tmp_path / 'home'}", sys.executable, "-c"),
+        *("from pipelines.cli import main; main()", "run", "wordcount", "--input", str(words)),
+        *("--runs-dir", str(tmp_path / "runs"), "--json"),
+    ]
+    ran = in_own_mounts(cover or "true", command)
+    assert ran.returncode == 2, ran.stderr
+    message = json.loads(ran.stdout)["error"]["message"]
+    assert found in message
+    assert "apt-get install openjdk-17-jre-headless" in message
+
+
+def test_a_broker_that_does_not_answer_is_named(
+    keyspread: Keyspread, tmp_path: Path, words: Path, closed_port: int
+) -> None:
+    servers = f"127.0.0.1:{closed_port}"
+    args = ["--input", words, "--runs-dir", tmp_path / "runs", "--bootstrap", servers]
+    code, _, err = keyspread("run", "wordcount", *args)
+    assert code == 2
+    assert f"no answer from the Kafka servers {servers} within 10 s" in err
+    code, _, err = keyspread("produce", "--topic", "t", "--input", words, "--bootstrap", servers)
+    assert code == 2
+    assert servers in err
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that is bound, so nobody else takes it, and answers nobody."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+def test_kafka_settings_that_librdkafka_refuses(
+    keyspread: Keyspread, tmp_path: Path, words: Path, closed_port: int
+) -> None:
+    args = ["--input", words, "--runs-dir", tmp_path / "runs", "--kafka", "acks.of=many"]
+    code, _, err = keyspread("run", "wordcount", *args, "--bootstrap", f"127.0.0.1:{closed_port}")
+    assert code == 2
+    assert 'No such configuration property: "acks.of"' in err
+
+
+def test_a_port_in_use(keyspread: Keyspread, tmp_path: Path, closed_port: int) -> None:
+    code, _, err = keyspread("broker", "start", "--data", tmp_path, "--port", closed_port)
+    assert code == 2
+    assert f"port {closed_port} cannot be used" in err
+    assert "name another port" in err
+
+
+def test_no_broker_started(keyspread: Keyspread, empty_home: Path, words: Path) -> None:
+    code, out, _ = keyspread("broker", "status", "--json")
+    assert code == 1
+    assert json.loads(out)["running"] is False
+    assert keyspread("broker", "stop")[1] == "no broker was running\n"
+    code, _, err = keyspread("produce", "--topic", "t", "--input", words)
+    assert code == 2
+    assert "no broker: name one with --bootstrap" in err
+
+
+def test_the_program_says_what_it_is(keyspread: Keyspread) -> None:
+    assert keyspread("--version")[:2] == (0, "keyspread 0.1.0\n")
+    code, out, _ = keyspread("--help")
+    assert code == 0
+    for command in ("demo", "run", "produce", "bench", "report", "broker", "doctor"):
+        assert command in out
+
+
+def test_a_wrong_command_or_type_is_a_usage_error(keyspread: Keyspread) -> None:
+    assert keyspread("rnu")[0] == 2
+    code, _, err = keyspread("run", "wordcount", "--partitions", "many")
+    assert code == 2
+    assert "--partitions" in err
+
+
+def test_help_does_not_wait_for_heavy_imports() -> None:
+    code = (
+        "import sys; from pipelines.cli import app\n"
+        "try: app(['run', '--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'numba', 'pyspark', 'duckdb', 'polars', 'confluent_kafka'} & set(sys.modules)\n"
+        "print(sorted(heavy), file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stderr == "[]\n"
+
+
+def test_doctor_says_what_it_found(keyspread: Keyspread, tmp_path: Path) -> None:
+    code, out, _ = keyspread("doctor", "--json", "--runs-dir", tmp_path)
+    findings = {finding["name"]: finding for finding in json.loads(out)["findings"]}
+    assert code == (0 if all(finding["ok"] for finding in findings.values()) else 1)
+    assert findings["Python"]["ok"]
+    assert {"Java", "memory", "disk for runs", "Kafka jars", "port 9092"} <= findings.keys()
+
+
+def test_doctor_names_the_mend(
+    keyspread: Keyspread, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    blocked = tmp_path / "file"
+    blocked.touch()
+    code, out, _ = keyspread("doctor", "--runs-dir", blocked / "runs")
+    assert code == 1
+    assert "!! SPARK_HOME" in out
+    assert "-> unset SPARK_HOME" in out
+    assert "!! disk for runs" in out
