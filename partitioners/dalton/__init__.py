@@ -52,7 +52,26 @@ that lives a tick longer, one more slide in the window, fragmentation that stays
 ``max_split=6``, ``seed=3`` and their homes their very choices.
 """
 
+from partitioners.dalton.channels import AgentChannel, MemoryChannel, ReducerChannel
 from partitioners.dalton.config import DaltonConfig
+from partitioners.dalton.cooperative import CooperativeConfig, CooperativeDalton
+from partitioners.dalton.messages import GlobalTable, LeaveMessage, SyncMessage
 from partitioners.dalton.partitioner import Dalton
+from partitioners.dalton.reducer import QTableReducer, ReducerConfig
+from partitioners.dalton.service import run_reducer
 
-__all__ = ["Dalton", "DaltonConfig"]
+__all__ = [
+    "AgentChannel",
+    "CooperativeConfig",
+    "CooperativeDalton",
+    "Dalton",
+    "DaltonConfig",
+    "GlobalTable",
+    "LeaveMessage",
+    "MemoryChannel",
+    "QTableReducer",
+    "ReducerChannel",
+    "ReducerConfig",
+    "SyncMessage",
+    "run_reducer",
+]

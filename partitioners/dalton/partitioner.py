@@ -148,7 +148,10 @@ class Dalton(Partitioner):
 
     def _resume(self) -> None:
         """Do what a kernel cannot, so that it can go on with the next record."""
-        if self._state.words[STOPPED] == NO_ROOM:
-            double_rows(self._state)
-            self._packed = pack(self._options, self._rates, self._state)
-            rebuild_index(self._packed)
+        assert self._state.words[STOPPED] == NO_ROOM
+        self._make_room()
+
+    def _make_room(self) -> None:
+        double_rows(self._state)
+        self._packed = pack(self._options, self._rates, self._state)
+        rebuild_index(self._packed)

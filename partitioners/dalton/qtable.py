@@ -215,7 +215,7 @@ def learn(tables: Tables, row: int, partition: int, reward: float) -> float:
     leaves = tables.options[LEAVES]
     base = row * 2 * leaves
     leaf = leaf_of(partition, tables.rows[row * ROW_FIELDS + ROW_HOME])
-    step = tables.rates[STEP_SIZE]
+    step = tables.amounts[STEP_SIZE]
     value = tables.values[base + leaves + leaf] * (1.0 - step) + step * reward
     tables.values[base + leaves + leaf] = value
     node = leaves + leaf

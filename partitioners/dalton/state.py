@@ -31,9 +31,8 @@ NUM_OPTIONS = 7
 
 # rates: float64, fixed
 GREEDY = 0  # share of draws that are greedy
-STEP_SIZE = 1
-BALANCE_WEIGHT = 2
-NUM_RATES = 3
+BALANCE_WEIGHT = 1
+NUM_RATES = 2
 
 # words: int64, change
 DRAWS = 0  # state of the random generator
@@ -47,15 +46,15 @@ SPLIT_LIMIT = 7
 INTERVAL_MS = 8
 INTERVAL_END_MS = 9
 NOW_MS = 10
-AWAITING = 11  # 1: a SYNC message is out, so rewards are kept for the answer as well
-STOPPED = 12  # why the kernel came back
-NUM_WORDS = 13
+STOPPED = 11  # why the kernel came back
+NUM_WORDS = 12
 
 # amounts: float64, change
 THRESHOLD = 0  # load from which a key is hot
 INTERVAL_LOAD = 1
 WINDOW_LOAD = 2
-NUM_AMOUNTS = 3
+STEP_SIZE = 3  # fixed for one producer
+NUM_AMOUNTS = 4
 
 # an entry of the count table: float64[4], the first three read as int64
 ENTRY_KEY = 0
@@ -105,8 +104,9 @@ class DaltonState:
     values: npt.NDArray[np.float64]  # float64[r * 2 t]: Q-values in the leaves, maxima above them
     winners: npt.NDArray[np.int32]  # int32[r * 2 t]: leaf whose value a node shows
     last_pane: npt.NDArray[np.int64]  # int64[r * n]: pane a pair was last seen in
-    kept_share: npt.NDArray[np.float64]  # float64[r * t]: while awaiting, what stays of a Q-value
-    kept_gain: npt.NDArray[np.float64]  # float64[r * t]: and what the rewards since add to it
+    # Empty for one producer; of several: what the rewards since the last SYNC left and added.
+    kept_share: npt.NDArray[np.float64]  # float64[r * t]
+    kept_gain: npt.NDArray[np.float64]  # float64[r * t]
 
 
 class Tables(NamedTuple):
@@ -198,7 +198,6 @@ def new_options(
     options[MAX_SPLIT] = min(config.max_split or num_partitions, num_partitions)
     rates = np.zeros(NUM_RATES)
     rates[GREEDY] = 1.0 - config.exploration
-    rates[STEP_SIZE] = config.step_size
     rates[BALANCE_WEIGHT] = config.balance_weight
     return options, rates
 
@@ -217,6 +216,7 @@ def new_state(num_partitions: int, config: DaltonConfig, *, keeps_rewards: bool)
     words[INTERVAL_END_MS] = words[NOW_MS] = NO_TIME_YET
     amounts = np.zeros(NUM_AMOUNTS)
     amounts[THRESHOLD] = np.inf
+    amounts[STEP_SIZE] = config.step_size
     clock = new_clock(window_ms, slide_ms)
     width = max(MIN_SKETCH_WIDTH, power_of_two(SKETCH_COUNTERS_PER_PARTITION * num_partitions))
     leaves = power_of_two(num_partitions)

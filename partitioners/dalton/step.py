@@ -31,7 +31,6 @@ from partitioners.dalton.qtable import (
     take_row,
 )
 from partitioners.dalton.state import (
-    AWAITING,
     BALANCE_WEIGHT,
     DONE,
     DRAWS,
@@ -71,7 +70,7 @@ from partitioners.hashing import candidate_word, upper_range
 from partitioners.panes import NEXT_PANE_MS, NOW_ROW, advance_clock, open_panes
 
 _LAST_MS = np.iinfo(np.int64).max
-_LEAST_HOT_LOAD = 2.0  # a key seen once cannot be split
+LEAST_HOT_LOAD = 2.0  # a key seen once cannot be split
 _FULL_SHARE = 0.7  # of the hot keys at the split limit, from which the limit rises
 STOP = -1
 
@@ -99,7 +98,7 @@ def begin_interval(tables: Tables) -> None:
         if words[INTERVAL_END_MS] == NO_TIME_YET:
             tables.amounts[THRESHOLD] = np.inf
     elif load > 0.0:
-        tables.amounts[THRESHOLD] = max(load / num_partitions, _LEAST_HOT_LOAD)
+        tables.amounts[THRESHOLD] = max(load / num_partitions, LEAST_HOT_LOAD)
     tables.amounts[INTERVAL_LOAD] = 0.0
     words[NUM_HOT] = 0
     interval_ms = words[INTERVAL_MS]
@@ -166,12 +165,12 @@ def _choose(tables: Tables, row: int) -> int:
 
 @borrowing_step
 def _keep_reward(tables: Tables, row: int, partition: int, reward: float) -> None:
-    """Keep a reward until the global Q-table is here.
+    """Keep a reward until a global Q-table is here that does not know it yet.
 
     Equation 5 applied to rewards R1 .. Rm one after the other is Q * share + gain, whatever Q is;
     so the buffer of Algorithm 2, line 10, is two numbers per action, however long the wait.
     """
-    step = tables.rates[STEP_SIZE]
+    step = tables.amounts[STEP_SIZE]
     place = row * tables.options[LEAVES] + partition
     tables.kept_share[place] *= 1.0 - step
     tables.kept_gain[place] = tables.kept_gain[place] * (1.0 - step) + step * reward
@@ -251,7 +250,7 @@ def _step(tables: Tables, key_hash: np.uint64, timestamp_ms: int, home: int, wei
         reward = _reward(tables, row, partition)
         _raise_limit(tables, row)
         learn(tables, row, partition, reward)
-        if words[AWAITING]:
+        if tables.kept_share.size:
             _keep_reward(tables, row, partition, reward)
     elif known != NO_ROW:
         mark_pair(tables, known, home)
