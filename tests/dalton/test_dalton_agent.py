@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from partitioners.dalton import Dalton, DaltonConfig
 from partitioners.hashing import mix64
-from tests.naive_dalton import NaiveDalton, NaivePublished
+from naive_dalton import NaiveDalton, NaivePublished
 
 
 def zipf_ids(num_records: int, skew: float, num_ids: int, seed: int) -> npt.NDArray[np.int64]:
