@@ -9,6 +9,7 @@ from partitioners.base import Partitioner, make_config
 from partitioners.cam import CAM
 from partitioners.cm import CM
 from partitioners.d_choices import DChoices
+from partitioners.dalton import Dalton
 from partitioners.errors import InputError, nearest
 from partitioners.greedy import OffGreedy, OnGreedy
 from partitioners.key_hash import KeyHash
@@ -31,6 +32,7 @@ PARTITIONERS: dict[str, type[Partitioner]] = {
     "lm": LM,
     "d_choices": DChoices,
     "w_choices": WChoices,
+    "dalton": Dalton,
 }
 
 
