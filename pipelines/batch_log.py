@@ -1,7 +1,7 @@
 """What each batch of a query did, one JSON file per batch beside the results.
 
-Written by the driver when the batch's results are in the sink. It outlives the process, so a resumed
-run still knows when the windows of its first life were out.
+Written by the driver when the batch's results are in the sink. It outlives the process, so a
+resumed run still knows when the windows of its first life were out.
 """
 
 from __future__ import annotations

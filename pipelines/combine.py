@@ -1,9 +1,9 @@
 """The first stage: raw records of one topic partition to partials by pane and key.
 
-One task reads one topic partition in offset order, so it can apply the late rule itself: each record
-meets the watermark that stands at its place in the partition. A record that misses its first windows
-is grouped apart, with the first window it still counts in (`enter`). What the partition had promised
-in earlier batches is the reducer's to know.
+One task reads one topic partition in offset order, so it can apply the late rule itself: each
+record meets the watermark that stands at its place in the partition. A record that misses its
+first windows is grouped apart, with the first window it still counts in (`enter`). What the
+partition had promised in earlier batches is the reducer's to know.
 
 A shard is sent one row per task and batch: the progress as JSON, the partials as an Arrow blob with
 its keys in a dictionary, so a key's bytes cross the exchange once per shard, not once per pane.
@@ -184,15 +184,18 @@ class Combiner:
         for shard in range(self.num_shards):
             rows = np.flatnonzero(row_shard == shard)
             first, end = int(key_edges[shard]), int(key_edges[shard + 1])
-            yield shard, encode_partials(
-                Partials(
-                    keys[first:end],
-                    partials.pane[rows],
-                    partials.enter[rows],
-                    new_code[partials.key[rows]] - first,
-                    partials.measures[:, rows],
+            yield (
+                shard,
+                encode_partials(
+                    Partials(
+                        keys[first:end],
+                        partials.pane[rows],
+                        partials.enter[rows],
+                        new_code[partials.key[rows]] - first,
+                        partials.measures[:, rows],
+                    ),
+                    self.workload.aggregate,
                 ),
-                self.workload.aggregate,
             )
 
 
@@ -250,15 +253,22 @@ def merge_partials(parts: list[Partials], aggregate: Aggregate) -> Partials:
     if not parts:
         none = np.empty((len(aggregate.measures), 0), dtype=np.int64)
         return Partials(pa.array([], type=pa.binary()), empty, empty, empty, none)
-    chunks = [pa.DictionaryArray.from_arrays(pa.array(p.key), p.keys) for p in parts]
-    unified = pa.chunked_array(chunks).unify_dictionaries()
+    # Arrow's own unification of dictionaries refuses a null key.
+    coded = pc.dictionary_encode(pa.concat_arrays([p.keys for p in parts]), null_encoding="encode")
+    code = coded.indices.to_numpy().astype(np.int64)
+    before = np.cumsum([0, *(len(p.keys) for p in parts)]).tolist()
+    keys = [code[p.key + shift] for p, shift in zip(parts, before[:-1], strict=True)]
     frame = pl.DataFrame(
         {
             "pane": np.concatenate([p.pane for p in parts]),
             "enter": np.concatenate([p.enter for p in parts]),
-            "key": np.concatenate([c.indices.to_numpy().astype(np.int64) for c in unified.chunks]),
+            "key": np.concatenate(keys),
             **dict(
-                zip(aggregate.names, np.concatenate([p.measures for p in parts], axis=1), strict=True)
+                zip(
+                    aggregate.names,
+                    np.concatenate([p.measures for p in parts], axis=1),
+                    strict=True,
+                )
             ),
         }
     )
@@ -267,7 +277,7 @@ def merge_partials(parts: list[Partials], aggregate: Aggregate) -> Partials:
         for m in aggregate.measures
     )
     pane, enter, key = (merged[name].to_numpy() for name in ("pane", "enter", "key"))
-    return Partials(unified.chunk(0).dictionary, pane, enter, key, _measures(merged, aggregate))
+    return Partials(coded.dictionary, pane, enter, key, _measures(merged, aggregate))
 
 
 def _measures(frame: pl.DataFrame, aggregate: Aggregate) -> Int64s:

@@ -24,7 +24,7 @@ class BatchProgress(NamedTuple):
 
 
 class ProgressListener(StreamingQueryListener):
-    """Keeps the last committed batch, batch durations and state size of the one query of a session."""
+    """Keeps the last committed batch, batch durations and state size of a session's one query."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -65,6 +65,6 @@ class ProgressListener(StreamingQueryListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """Nothing to keep."""
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: ARG002, N802
         """Wake whoever waits."""
         self._heard.set()

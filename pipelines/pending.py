@@ -1,14 +1,13 @@
 """Changes that wait for their window to close, kept in a state store a segment at a time.
 
-A segment holds the changes of a stretch of windows (a bucket, about a 64th of the window size) that
-came in one batch. A batch therefore writes as many segments as it touches buckets and reads those of
-the buckets it closes, whatever the number of keys; a bucket that closes in part is put back as one
-segment.
+A segment holds the changes of a stretch of windows (a bucket, about a 64th of the window size)
+that came in one batch. A batch therefore writes as many segments as it touches buckets and reads
+those of the buckets it closes, whatever the number of keys; a bucket that closes in part is put
+back as one segment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Protocol
 
 import numpy as np
@@ -32,12 +31,6 @@ class Store(Protocol):
 
     def remove(self, name: str) -> None:
         """Drop a value."""
-
-
-class Segment(tuple[int, int]):
-    """A bucket and the number of the batch that wrote it, counted per shard."""
-
-    __slots__ = ()
 
 
 class PendingChanges:
@@ -92,12 +85,11 @@ class PendingChanges:
             self._write(last_bucket, serial, left)
         return concat_changes(due, len(self._aggregate.measures))
 
-    def first_window(self) -> Iterator[int]:
-        """The first window of each bucket that has a segment."""
-        return (bucket * self._windows_per_bucket for bucket, _ in self.index)
-
     def _write(self, bucket: int, serial: int, changes: Changes) -> None:
-        columns = {"window": pa.array(changes.window), "key": pa.array(changes.key.astype(np.int32))}
+        columns = {
+            "window": pa.array(changes.window),
+            "key": pa.array(changes.key.astype(np.int32)),
+        }
         for name, row in zip(self._aggregate.names, changes.delta, strict=True):
             columns[name] = pa.array(row)
         self._store.put(_name(bucket, serial), to_blob(pa.RecordBatch.from_pydict(columns)))

@@ -1,8 +1,8 @@
 """Watermark records: how a producer tells every partition how far event time has come.
 
-A watermark record has a null key and the value ``MAGIC`` followed by the watermark as a little-endian
-int64. It says: a record after me in this partition misses every window that ends at or before the
-watermark. `END_MS` closes all windows.
+A watermark record has a null key and the value ``MAGIC`` followed by the watermark as a
+little-endian int64. It says: a record after me in this partition misses every window that ends at
+or before the watermark. `END_MS` closes all windows.
 """
 
 from __future__ import annotations

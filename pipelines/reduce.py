@@ -140,9 +140,7 @@ class ShardReducer:
             (meta.watermarks_ms.get(p, NO_WATERMARK_MS) for p in holding), default=NO_WATERMARK_MS
         )
 
-    def _take(
-        self, row: ShardRow, meta: Meta, table: KeyTable, counts: dict[str, int]
-    ) -> Changes:
+    def _take(self, row: ShardRow, meta: Meta, table: KeyTable, counts: dict[str, int]) -> Changes:
         """The changes of one task's partials, late records told apart by the watermark they met."""
         batch = from_blob(row.partials)
         coded = batch.column("key")
@@ -198,7 +196,11 @@ class ShardReducer:
         else:
             runs = runs.live()
         blobs = [
-            encode_runs(runs.where(np.arange(at, min(at + RUNS_PER_BLOB, len(runs.key)))), keys, self.aggregate)
+            encode_runs(
+                runs.where(np.arange(at, min(at + RUNS_PER_BLOB, len(runs.key)))),
+                keys,
+                self.aggregate,
+            )
             for at in range(0, len(runs.key), RUNS_PER_BLOB)
         ]
         return blobs, last

@@ -1,9 +1,9 @@
 """Sliding by panes: window values from changes at window numbers, in plain numpy.
 
-A partial that counts in windows [enter, exit) is two changes of its key's running total: combined at
-`enter`, deducted at `exit`. The value of a key is constant between changes, so a window's values are
-*runs*: (key, first window, end window, measures). The cost follows the number of partials, not how
-many windows overlap; hours without data cost nothing::
+A partial that counts in windows [enter, exit) is two changes of its key's running total: combined
+at `enter`, deducted at `exit`. The value of a key is constant between changes, so a window's
+values are *runs*: (key, first window, end window, measures). The cost follows the number of
+partials, not how many windows overlap; hours without data cost nothing::
 
     partial of 3 records, windows [2, 5)        2: +3      5: -3
     partial of 1 record,  windows [4, 7)        4: +1      7: -1
@@ -36,7 +36,7 @@ class Changes(NamedTuple):
     key: Int64s
     delta: Int64s
 
-    def where(self, chosen: Bools) -> Changes:
+    def where(self, chosen: Bools | Int64s) -> Changes:
         """The chosen rows."""
         return Changes(self.window[chosen], self.key[chosen], self.delta[:, chosen])
 
@@ -131,7 +131,7 @@ def slide(
     delta = np.concatenate([totals[:, keys], changes.delta], axis=1)
     window, key, delta = _net(window, key, delta, aggregate)
     begins = _differs(key)
-    value = _accumulate(key, delta, begins, aggregate)
+    value = _accumulate(delta, begins, aggregate)
     changed = np.zeros(len(key), dtype=bool)
     if len(key):
         changed[1:] = (value[:, 1:] != value[:, :-1]).any(axis=0)
@@ -179,7 +179,7 @@ def _differs(values: Int64s) -> Bools:
     return fresh
 
 
-def _accumulate(key: Int64s, delta: Int64s, begins: Bools, aggregate: Aggregate) -> Int64s:
+def _accumulate(delta: Int64s, begins: Bools, aggregate: Aggregate) -> Int64s:
     """Running totals of each key; the neutral value where the count is 0."""
     out = np.empty_like(delta)
     segment = np.cumsum(begins) - 1

@@ -1,4 +1,4 @@
-"""The Spark session: connector, state store, Arrow and Python workers set so that the engine runs."""
+"""The Spark session: connector, state store, Arrow and Python workers, set for the engine."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from partitioners.errors import RunError
@@ -24,6 +26,7 @@ def spark_session(
     driver_memory: str = "2g",
     state_memory_mb: int = 256,
     local_dir: Path | str | None = None,
+    log_file: Path | str | None = None,
     config: dict[str, str] | None = None,
 ) -> SparkSession:
     """Make the Spark session of a run.
@@ -37,6 +40,8 @@ def spark_session(
         driver_memory: Java heap; Python workers and RocksDB come on top.
         state_memory_mb: Bound of RocksDB's memory over all state stores of a node.
         local_dir: Where shuffles spill; Spark's default if None.
+        log_file: Where the output of the JVM and the Python workers goes, appended;
+            None: where that of this process goes.
         config: Further settings, which win.
 
     Raises:
@@ -59,6 +64,7 @@ def spark_session(
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}",
+        "spark.python.daemon.module": "pipelines.worker_daemon",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -79,7 +85,13 @@ def spark_session(
     }
     if local_dir is not None:
         settings["spark.local.dir"] = str(local_dir)
-    builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in {**settings, **(config or {})}.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    conf = SparkConf().setMaster(master).setAppName(app_name)
+    conf.setAll(list({**settings, **(config or {})}.items()))
+    if running is not None:
+        return running
+    gateway = None
+    if log_file is not None:
+        with Path(log_file).open("ab") as log:
+            kwargs = {"stdout": log, "stderr": log}
+            gateway = launch_gateway(conf, popen_kwargs=kwargs)  # type: ignore[no-untyped-call]
+    return SparkSession(SparkContext(gateway=gateway, conf=conf))

@@ -1,7 +1,8 @@
 """The last stage: runs to Parquet files, one per shard and batch.
 
 A file is named by batch and shard and renamed into place when whole. A batch that is done again (a
-kill between the write and Spark's commit) writes the same file again, so every result is there once.
+kill between the write and Spark's commit) writes the same file again, so every result is there
+once.
 """
 
 from __future__ import annotations
@@ -122,7 +123,7 @@ class ResultWriter:
             lengths = np.diff(np.append(begins, len(start)))
             rank = np.arange(len(start)) - np.repeat(begins, lengths) + 1
             columns.append(pa.array(rank.astype(np.int32)))
-        columns += [pa.DictionaryArray.from_arrays(pa.array(key), each) for each in finished]
+        columns += [_coded(key, each) for each in finished]
         columns += [each.take(index) for each in values]
         return pa.table(columns, names=self.schema.names)
 
@@ -149,3 +150,12 @@ class ResultWriter:
             writer.close()
             scratch.replace(folder / name)
         return rows
+
+
+def _coded(key: Any, names: pa.Array) -> pa.DictionaryArray:
+    """A key column; Parquet wants a null in the indices, not in the dictionary."""
+    if not names.null_count:
+        return pa.DictionaryArray.from_arrays(pa.array(key), names)
+    valid = names.is_valid().to_numpy(zero_copy_only=False)
+    code = (np.cumsum(valid) - 1).astype(np.int32)
+    return pa.DictionaryArray.from_arrays(pa.array(code[key], mask=~valid[key]), names.drop_null())

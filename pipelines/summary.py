@@ -125,7 +125,12 @@ def _add(into: dict[int, Any], key: int, value: Any) -> None:
 
 
 def batch_record(
-    batch_id: int, shards: list[dict[str, Any]], rows: int, emitted_ms: int, k: int, order: tuple[int, ...]
+    batch_id: int,
+    shards: list[dict[str, Any]],
+    rows: int,
+    emitted_ms: int,
+    k: int,
+    order: tuple[int, ...],
 ) -> dict[str, Any]:
     """What the batch log keeps of a batch.
 

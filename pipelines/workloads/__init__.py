@@ -18,7 +18,7 @@ from pipelines.workloads.debs_q1 import DebsQ1
 from pipelines.workloads.keyed_sum import KeyedSum
 from pipelines.workloads.wordcount import WordCount
 
-__all__ = ["WORKLOADS", "Decoded", "Parsed", "Parser", "Workload", "create_workload"]
+__all__ = ["WORKLOADS", "Decoded", "KeyedSum", "Parsed", "Parser", "Workload", "create_workload"]
 
 WORKLOADS: dict[str, type[Workload]] = {
     "wordcount": WordCount,
@@ -43,7 +43,9 @@ def create_workload(name: str, **options: Any) -> Workload:
     """
     if name not in WORKLOADS:
         raise InputError(f'unknown workload "{name}": {nearest(name, WORKLOADS)}')
-    known = [p for p in inspect.signature(WORKLOADS[name]).parameters if p not in ("args", "kwargs")]
+    known = [
+        p for p in inspect.signature(WORKLOADS[name]).parameters if p not in ("args", "kwargs")
+    ]
     for option in options:
         if option not in known:
             hint = nearest(option, known) if known else "it takes no options"

@@ -5,15 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from pipelines.aggregates import Aggregate
 from pipelines.text_input import LineChunk, RejectedLine
+
+if TYPE_CHECKING:
+    import duckdb
 
 Int64s = npt.NDArray[np.int64]
 

@@ -6,9 +6,8 @@ the first comma, x begins after the last. Keys are any bytes.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -16,6 +15,9 @@ from pipelines.aggregates import Aggregate, Sum
 from pipelines.text_input import LineChunk, RejectedLine
 from pipelines.workloads.base import RECORDS, Decoded, Parsed, Parser, Workload
 from pipelines.workloads.fields import comma_fields, parse_integers, slices
+
+if TYPE_CHECKING:
+    import duckdb
 
 # Integers of more digits may not fit 64 bits.
 _INTEGER = "-?[0-9]{1,18}"
@@ -62,7 +64,7 @@ class KeyedSum(Workload):
         """See `Workload`."""
         return LineParser()
 
-    def decode(self, keys: pa.Array, values: pa.Array) -> Decoded:
+    def decode(self, keys: pa.Array, values: pa.Array) -> Decoded:  # noqa: ARG002
         """See `Workload`."""
         flat, begins, first, last, ends, good = comma_fields(values)
         timestamps, good_time = parse_integers(flat, begins, np.where(good, first, begins))
@@ -79,7 +81,11 @@ class KeyedSum(Workload):
     aggregate: ClassVar[Aggregate] = Aggregate(Sum("sum", "x"))
 
     # oracle
-    def oracle_records(self, connection: duckdb.DuckDBPyConnection, lines: str) -> str:
+    def oracle_records(
+        self,
+        connection: duckdb.DuckDBPyConnection,  # noqa: ARG002 - plain SQL needs no functions
+        lines: str,
+    ) -> str:
         """See `Workload`."""
         return f"""
             WITH matched AS (
