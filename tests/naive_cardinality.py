@@ -158,7 +158,7 @@ def zipf(num_records: int, num_keys: int = 10_000, skew: float = 1.4, seed: int 
     return rng.permutation(num_keys)[ranks]
 
 
-def relative_imbalance(partitions: npt.NDArray[np.int32], num_partitions: int) -> float:
+def relative_imbalance(partitions: npt.NDArray[np.integer[Any]], num_partitions: int) -> float:
     counts = np.bincount(partitions, minlength=num_partitions)
     return float(counts.max() / counts.mean() - 1.0)
 

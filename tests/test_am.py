@@ -38,8 +38,8 @@ def test_hll_keeps_keys_whole_where_slots_are_shared(d: int, slide_ms: int) -> N
     partitioner.route(hashes, times, out)
     for start_ms in range(0, 80_000, slide_ms):
         inside = (times >= start_ms) & (times < start_ms + 60_000)
-        pairs = np.unique(np.stack([ids[inside], out[inside]]), axis=1)
-        assert pairs.shape[1] == len(np.unique(ids[inside]))
+        pairs = np.unique(ids[inside] * 16 + out[inside])
+        assert len(pairs) == len(np.unique(ids[inside]))
 
 
 def test_equals_the_authors_code() -> None:

@@ -39,16 +39,14 @@ def test_least_keys_win_however_many_records() -> None:
 def test_estimates_balance_keys_as_exact_counts_do() -> None:
     ids = zipf(200_000, num_keys=50_000, skew=0.5)
     hashes = hash_keys([str(i).encode() for i in range(50_000)])[ids]
-    counts = {}
     for cardinality in ("exact", "hll"):
         cm = create("cm", 8, cardinality=cardinality, window_ms=1 << 40)
         out = np.zeros(len(ids), np.int32)
         cm.route(hashes, np.zeros(len(ids), np.int64), out)
-        pairs = np.unique(np.stack([ids, out]), axis=1)
-        counts[cardinality] = pairs
-        assert relative_imbalance(pairs[1].astype(np.int32), 8) < 0.05
+        keys_on = np.unique(ids * 8 + out) % 8  # one entry for each (key, partition)
+        assert relative_imbalance(keys_on, 8) < 0.05
         # The counters say what a count of the routing says.
-        truth = np.bincount(pairs[1], minlength=8)
+        truth = np.bincount(keys_on, minlength=8)
         tolerance = 0 if cardinality == "exact" else 0.07
         assert np.abs(cm.cardinalities - truth).max() <= tolerance * truth.max()  # type: ignore[attr-defined]
 

@@ -18,7 +18,7 @@ list, so memory is fixed. The estimate is then exactly that of a fresh sketch ov
 | V | `zeros[sketch]` |
 
 Cost: O(1) per key; O(registers) per sketch when a pane opens. Memory: 4 kB per sketch, and
-532 kB more where there are several panes, however many they are and however many keys.
+541 kB more where there are several panes, however many they are and however many keys.
 Not for: few keys (below some thousand an exact set is smaller), or asking whether a key was seen.
 """
 
