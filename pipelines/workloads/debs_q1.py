@@ -27,8 +27,15 @@ GRID_CELLS = 300
 # Below the event time in milliseconds, the line number makes trips of one second differ.
 FRESHNESS_BITS = 20
 
+_TIME = r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$"
 _COORDINATE = r"^[+-]?\d{1,3}(?:\.\d{1,6})?$"
 _ENDS = ("pickup_longitude", "pickup_latitude", "dropoff_longitude", "dropoff_latitude")
+
+
+def _milliseconds(text: pl.Expr) -> pl.Expr:
+    """Read a UTC time; Polars alone would take seconds of one digit."""
+    time = text.str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False, time_unit="ms")
+    return pl.when(text.str.contains(_TIME)).then(time.cast(pl.Int64))
 
 
 def _micro_degrees(text: pl.Expr) -> pl.Expr:
@@ -58,10 +65,7 @@ class TripParser(Parser):
             pl.DataFrame({"line": pl.Series(chunk.lines, dtype=pl.String)})
             .select(
                 fields.list.len().alias("num_columns"),
-                fields.list.get(3, null_on_oob=True)
-                .str.to_datetime("%Y-%m-%d %H:%M:%S", strict=False, time_unit="ms")
-                .cast(pl.Int64)
-                .alias("timestamp_ms"),
+                _milliseconds(fields.list.get(3, null_on_oob=True)).alias("timestamp_ms"),
                 *(
                     _micro_degrees(fields.list.get(6 + i, null_on_oob=True)).alias(name)
                     for i, name in enumerate(_ENDS)
@@ -180,7 +184,8 @@ class DebsQ1(Workload):
             ), cells AS (
                 SELECT line_number, epoch_ms(dropoff) AS timestamp_ms,
                        {x(7)} AS from_x, {y(8)} AS from_y, {x(9)} AS to_x, {y(10)} AS to_y
-                FROM valid WHERE dropoff IS NOT NULL
+                FROM valid
+                WHERE dropoff IS NOT NULL AND length(column_text[4]) = 19
             )
             SELECT row_number() OVER (ORDER BY line_number) - 1 AS record_index, timestamp_ms,
                    format('{{}}.{{}}-{{}}.{{}}', from_x, from_y, to_x, to_y) AS route,
