@@ -1,0 +1,274 @@
+"""All partitioners on the same streams, one table: what ``keyspread bench partitioners`` prints.
+
+Rates are of one thread, the best of several repetitions after one to warm up, on a new partitioner
+each time. The figures of balance and splitting are of one source that sends the whole stream.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.table import Table
+
+from partitioners import PARTITIONERS, Partitioner, create
+from partitioners.errors import InputError, nearest
+from partitioners.hashing import hash_keys
+from partitioners.metrics import fragmentation, imbalance, partition_counts, replication_factor
+from partitioners.streams import Stream, of_keys, one_hot, uniform, zipf
+from pipelines.text_input import AUTO, RejectedLine, read_chunks
+
+STREAMS: dict[str, Callable[[int], Stream]] = {
+    "zipf": zipf,
+    "uniform": uniform,
+    "one_hot": one_hot,
+}
+
+EXCLUDED: dict[str, str] = {}
+"""Registered names that are not in the table, each with the reason."""
+
+SCALAR_CALLS = 20_000
+WINDOW_MS = 60_000
+
+
+@dataclass(frozen=True)
+class PartitionerFigures:
+    """One row: one partitioner on one stream."""
+
+    stream: str
+    name: str
+    num_records: int
+    num_partitions: int
+    route_records_per_s: float  # key hashes given
+    strings_records_per_s: float  # from an Arrow string column, hashing included
+    scalar_us: float  # one call of partition(key, timestamp_ms)
+    imbalance: float
+    replication_factor: float
+    fragmentation: float  # tumbling windows of window_ms
+    window_ms: int
+    state_bytes: int  # after the stream
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the row as plain values."""
+        return asdict(self)
+
+
+def run_partitioner_bench(
+    names: Sequence[str] | None = None,
+    streams: Sequence[str] = ("zipf",),
+    *,
+    input_path: Path | str | None = None,
+    encoding: str = AUTO,
+    num_partitions: int = 16,
+    num_records: int = 1_000_000,
+    window_ms: int = WINDOW_MS,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    repetitions: int = 5,
+    on_row: Callable[[PartitionerFigures], None] = lambda _row: None,
+) -> list[PartitionerFigures]:
+    """Measure partitioners.
+
+    Args:
+        names: Which; None: all that are registered.
+        streams: Generated streams, of ``STREAMS``; not used where ``input_path`` is given.
+        input_path: A file with one key per line, plain or gzip, in place of generated streams.
+        encoding: Of that file.
+        num_partitions: Partitions to spread over.
+        num_records: Length of a generated stream; of a file, at most so many lines.
+        window_ms: Of the fragmentation, and of partitioners with windows unless ``options`` say
+            otherwise; a record's event time is its number in ms.
+        options: Options by name of partitioner.
+        repetitions: Runs of each measurement; the best counts.
+        on_row: Called with each row when it is there, for a progress bar.
+
+    Returns:
+        Rows, stream by stream, in the order of the names.
+
+    Raises:
+        InputError: An unknown name, stream or option, or an input without a key.
+
+    Example:
+        >>> rows = run_partitioner_bench(["key_hash", "pkg"], num_records=10_000, repetitions=1)
+        >>> rows[0].imbalance > rows[1].imbalance
+        True
+    """
+    chosen = list(names) if names is not None else [n for n in PARTITIONERS if n not in EXCLUDED]
+    for name in chosen:
+        create(name, num_partitions, **_options(name, window_ms, options))  # refuse before work
+    if num_records < 1 or repetitions < 1:
+        raise InputError("a benchmark needs at least 1 record and 1 repetition")
+    if input_path is not None:
+        given = {Path(input_path).name: read_keys(input_path, encoding, num_records)}
+    else:
+        for stream_name in streams:
+            if stream_name not in STREAMS:
+                raise InputError(
+                    f'no stream is called "{stream_name}"; {nearest(stream_name, STREAMS)}'
+                )
+        given = {stream_name: STREAMS[stream_name](num_records) for stream_name in streams}
+    rows = []
+    for stream_name, stream in given.items():
+        for name in chosen:
+            make = _maker(name, num_partitions, _options(name, window_ms, options), stream)
+            rows.append(_measure(stream_name, stream, name, make, window_ms, repetitions))
+            on_row(rows[-1])
+    return rows
+
+
+def read_keys(path: Path | str, encoding: str = AUTO, max_records: int = 1_000_000) -> Stream:
+    """Read a file with one key per line; lines that do not decode are left out.
+
+    Args:
+        path: The file, plain or gzip.
+        encoding: Its encoding.
+        max_records: Lines to read at most.
+
+    Returns:
+        The stream, one record per ms.
+
+    Raises:
+        InputError: The file cannot be read or holds no key.
+    """
+
+    def leave_out(_line: RejectedLine) -> None:
+        return
+
+    keys: list[str] = []
+    for chunk in read_chunks(path, leave_out, encoding=encoding):
+        keys.extend(chunk.lines)
+        if len(keys) >= max_records:
+            break
+    if not keys:
+        raise InputError(f"{path} holds no line that is a key; give a file with one key per line")
+    return of_keys(pa.array(keys[:max_records], pa.string()))
+
+
+def partitioner_table(rows: Sequence[PartitionerFigures]) -> Table:
+    """Lay rows out for a terminal.
+
+    Args:
+        rows: From ``run_partitioner_bench``.
+
+    Returns:
+        A Rich table.
+    """
+    table = Table(header_style="bold")
+    for column in ("stream", "partitioner"):
+        table.add_column(column)
+    for column in (
+        "route M/s",
+        "strings M/s",
+        "scalar µs",
+        "imbalance",
+        "replication",
+        "fragmentation",
+        "state kB",
+    ):
+        table.add_column(column, justify="right")
+    for row in rows:
+        table.add_row(
+            row.stream,
+            row.name,
+            f"{row.route_records_per_s / 1e6:.1f}",
+            f"{row.strings_records_per_s / 1e6:.1f}",
+            f"{row.scalar_us:.2f}",
+            f"{row.imbalance:.4f}",
+            f"{row.replication_factor:.3f}",
+            f"{row.fragmentation:.3f}",
+            f"{row.state_bytes / 1000:.1f}",
+        )
+    return table
+
+
+def _options(
+    name: str, window_ms: int, options: Mapping[str, Mapping[str, Any]] | None
+) -> dict[str, Any]:
+    own = dict((options or {}).get(name, {}))
+    kind = PARTITIONERS.get(name)
+    if kind is not None and kind.traits.uses_time:
+        own.setdefault("window_ms", window_ms)
+    return own
+
+
+def _maker(
+    name: str, num_partitions: int, options: Mapping[str, Any], stream: Stream
+) -> Callable[[], Partitioner]:
+    def make() -> Partitioner:
+        partitioner = create(name, num_partitions, **options)
+        if partitioner.traits.needs_batch and hasattr(partitioner, "fit"):
+            partitioner.fit(stream.key_hashes)  # hindsight: told the stream before it comes
+        return partitioner
+
+    return make
+
+
+def _measure(
+    stream_name: str,
+    stream: Stream,
+    name: str,
+    make: Callable[[], Partitioner],
+    window_ms: int,
+    repetitions: int,
+) -> PartitionerFigures:
+    partitioner = make()
+    key_hashes = hash_keys(stream.keys, function=partitioner.hash_function)
+    num_records = len(key_hashes)
+    out = np.empty(num_records, np.int32)
+    times = stream.timestamps_ms
+
+    def route(fresh: Partitioner) -> None:
+        fresh.route(key_hashes, times, out)
+
+    def strings(fresh: Partitioner) -> None:
+        fresh.partition_batch(stream.keys, times)
+
+    route_s = _best_seconds(route, make, repetitions)
+    strings_s = _best_seconds(strings, make, repetitions)
+    partitioner.route(key_hashes, times, out)
+    counts = partition_counts(out, partitioner.num_partitions)
+    return PartitionerFigures(
+        stream=stream_name,
+        name=name,
+        num_records=num_records,
+        num_partitions=partitioner.num_partitions,
+        route_records_per_s=num_records / route_s,
+        strings_records_per_s=num_records / strings_s,
+        scalar_us=_scalar_us(make(), stream, repetitions),
+        imbalance=imbalance(counts),
+        replication_factor=replication_factor(stream.key_hashes, out),
+        fragmentation=fragmentation(stream.key_hashes, out, times, window_ms),
+        window_ms=window_ms,
+        state_bytes=partitioner.state_bytes,
+    )
+
+
+def _best_seconds(
+    measured: Callable[[Partitioner], None], make: Callable[[], Partitioner], repetitions: int
+) -> float:
+    measured(make())  # compiles, or loads what was compiled
+    best = float("inf")
+    for _ in range(repetitions):
+        fresh = make()
+        started = time.perf_counter()
+        measured(fresh)
+        best = min(best, time.perf_counter() - started)
+    return best
+
+
+def _scalar_us(partitioner: Partitioner, stream: Stream, repetitions: int) -> float:
+    keys = [key.encode() for key in stream.keys[:SCALAR_CALLS].to_pylist()]
+    times = stream.timestamps_ms[:SCALAR_CALLS].tolist()
+    partition = partitioner.partition
+    partition(keys[0], times[0])
+    best = float("inf")
+    for _ in range(repetitions):
+        started = time.perf_counter()
+        for key, timestamp_ms in zip(keys, times, strict=True):
+            partition(key, timestamp_ms)
+        best = min(best, time.perf_counter() - started)
+    return best / len(keys) * 1e6
