@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from fractions import Fraction
 
 from naive import MASK, candidates
 
@@ -190,5 +191,113 @@ class HotFill:
 
 def hot_fill(config, n, key_hashes, times, weights):
     twin = HotFill(config, n)
+    weights = weights or [1.0] * len(times)
+    return [twin.partition(*record) for record in zip(key_hashes, times, weights, strict=True)]
+
+
+class Key:
+    """A key that ``dagreedy`` counts: its load in an interval, and its partitions while hot."""
+
+    def __init__(self, key_hash, interval):
+        self.key_hash, self.interval, self.count = key_hash, interval, 0
+        self.has_row, self.hot_until, self.last_pane = False, -math.inf, {}
+
+    def is_hot(self, interval):
+        return self.has_row and self.hot_until >= interval
+
+
+class DAGreedy:
+    def __init__(self, config, n):
+        self.config, self.n = config, n
+        num_slots = 1
+        while num_slots < 256 * n:
+            num_slots *= 2
+        self.buckets = [[None] * 8 for _ in range(num_slots // 8)]
+        self.free_rows, self.swept = 128 * n, None
+        self.window = deque()
+        self.loads = [Fraction(0)] * n
+        self.pane = self.interval = None
+        self.threshold, self.interval_load = math.inf, 0
+
+    def enter(self, timestamp_ms):
+        pane = timestamp_ms // self.config.slide_ms
+        self.pane = pane if self.pane is None else max(self.pane, pane)
+        self.oldest = self.pane - self.config.window_ms // self.config.slide_ms + 1
+        while self.window and self.window[0][0] < self.oldest:
+            _, partition, load = self.window.popleft()
+            self.loads[partition] -= load
+        interval = timestamp_ms // (self.config.interval_ms or self.config.slide_ms)
+        if self.interval is None or interval > self.interval:
+            self.interval = interval
+            if self.interval_load:
+                self.threshold = self.interval_load * self.config.hot_fraction / self.n
+            self.interval_load = 0
+
+    def key_of(self, key_hash):
+        bucket = self.buckets[(((key_hash * GOLDEN) & MASK) >> 32) % len(self.buckets)]
+        for key in bucket:
+            if key and key.key_hash == key_hash:
+                return key
+        for place, key in enumerate(bucket):
+            if key is None or (key.interval < self.interval and not key.is_hot(self.interval)):
+                self.free_rows += key is not None and key.has_row
+                bucket[place] = Key(key_hash, self.interval)
+                return bucket[place]
+        return None
+
+    def sweep(self):
+        if self.swept == self.interval:
+            return
+        self.swept = self.interval
+        for bucket in self.buckets:
+            for key in bucket:
+                if key and key.has_row and not key.is_hot(self.interval):
+                    key.has_row = False
+                    self.free_rows += 1
+
+    def hot_key(self, key_hash, home, weight):
+        self.interval_load += weight
+        key = self.key_of(key_hash)
+        if key is None:
+            return None
+        if key.interval != self.interval:
+            key.interval, key.count = self.interval, 0
+        key.count += weight
+        if key.count > self.threshold:
+            if not key.is_hot(self.interval):
+                if not key.has_row:
+                    if not self.free_rows:
+                        self.sweep()
+                    if not self.free_rows:
+                        return None
+                    self.free_rows -= 1
+                    key.has_row = True
+                key.last_pane = {home: self.pane}
+            key.hot_until = self.interval + 1
+        return key if key.is_hot(self.interval) else None
+
+    def score(self, key, partition, average):
+        """The published score, in fractions."""
+        weight = Fraction(self.config.balance_weight)
+        on_it = key.last_pane.get(partition, -math.inf) >= self.oldest
+        off = (self.loads[partition] - average) / average if average else 0
+        return (1 - weight) * on_it - weight * off
+
+    def partition(self, key_hash, timestamp_ms, weight):
+        self.enter(timestamp_ms)
+        best = candidates(key_hash, 1, self.n, self.config.seed, True)[0]
+        key = self.hot_key(key_hash, best, weight)
+        if key:
+            average = sum(self.loads) / self.n
+            scores = [self.score(key, partition, average) for partition in range(self.n)]
+            best = scores.index(max(scores))
+            key.last_pane[best] = self.pane
+        self.loads[best] += Fraction(weight)
+        self.window.append((self.pane, best, Fraction(weight)))
+        return best
+
+
+def dagreedy(config, n, key_hashes, times, weights):
+    twin = DAGreedy(config, n)
     weights = weights or [1.0] * len(times)
     return [twin.partition(*record) for record in zip(key_hashes, times, weights, strict=True)]
