@@ -38,7 +38,6 @@ class BlockPlan:
     whole_on: npt.NDArray[np.int32]  # int32[k]: block of a key with one fragment, or SPLIT
     fragment: npt.NDArray[np.int32]  # int32[k]: the one being filled
     room: npt.NDArray[np.float64]  # float64[k]: load it still takes
-    remaining: npt.NDArray[np.int64]  # int64[1]: records this plan still serves
 
 
 def empty_plan() -> BlockPlan:
@@ -51,7 +50,6 @@ def empty_plan() -> BlockPlan:
         whole_on=np.empty(0, np.int32),
         fragment=np.empty(0, np.int32),
         room=np.empty(0),
-        remaining=np.zeros(1, np.int64),
     )
 
 
@@ -59,7 +57,6 @@ def plan_blocks(
     batch: MicroBatch,
     order: npt.NDArray[np.int32],
     num_blocks: int,
-    num_records: int,
     *,
     equal_blocks: bool,
     smallest_first: bool,
@@ -70,7 +67,6 @@ def plan_blocks(
         batch: The micro-batch; its table becomes the plan's.
         order: ``int32[k]``, its keys in (nearly) falling order of load.
         num_blocks: Number of blocks.
-        num_records: Records the plan is to serve.
         equal_blocks: Whether step 3 is done.
         smallest_first: Whether step 4 begins with the smallest rest.
 
@@ -93,7 +89,6 @@ def plan_blocks(
         whole_on=whole_on,
         fragment=np.arange(num_keys, dtype=np.int32),
         room=loads[:num_keys].copy(),
-        remaining=np.array([num_records], np.int64),
     )
 
 
@@ -304,7 +299,6 @@ def hand_out(
     whole_on: npt.NDArray[np.int32],
     fragment: npt.NDArray[np.int32],
     room: npt.NDArray[np.float64],
-    remaining: npt.NDArray[np.int64],
     out: Partitions,
 ) -> None:
     """Fill ``out`` for records given by key hash; a key that is not in the plan goes home."""
@@ -318,4 +312,3 @@ def hand_out(
             load = weights[row] if weights.size > 0 else 1.0
             block = _next_block(key, load, blocks, loads, following, fragment, room)
         out[row] = block
-    remaining[0] = max(0, remaining[0] - key_hashes.size)

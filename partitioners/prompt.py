@@ -28,11 +28,12 @@ above the mean. Memory 70 to 130 bytes per key of the batch, 48 more with the tr
 only its plan stays. The caller keeps the records. Not for you where results must not wait for a
 batch, or where batches are small: every record waits for the last of its batch.
 
-How a batch is given: ``partition_batch`` takes its records as one micro-batch. Or ``fit`` shows
-the batch and its records are then routed one by one or in any pieces, with the same result; or
-``observe`` while records arrive and ``seal`` at the end of the interval. A plan serves as many
-records as it was made of; then ``partition_batch`` plans anew, while ``partition`` goes on with the
-plan, each key by its fragments in proportion, and keys it does not know by their hash.
+How a batch is given: ``partition_micro_batch`` cuts records into blocks at once. Or ``fit`` shows
+the batch, and its records are then routed one by one or in any pieces, with the same result; or
+``observe`` while records arrive and ``seal`` at the end of the interval. ``partition`` and
+``partition_batch`` never plan: with more records than planned each key begins its fragments anew,
+so a plan serves as a forecast too, and a key in no plan goes where its hash says. Without a plan
+``prompt`` is hashing.
 
 Departures. Algorithm 2 takes the rests largest first: the last blocks with room then get thousands
 of small ones. We begin with the smallest, most of which stay on their key's own block; on 1M
@@ -128,7 +129,7 @@ class Prompt(Partitioner):
     Example:
         >>> prompt = Prompt(2)
         >>> keys = ["hot"] * 6 + ["a", "b", "c", "d"]
-        >>> prompt.partition_batch(keys).tolist()  # five records and three keys in each
+        >>> prompt.partition_micro_batch(keys).tolist()  # five records and three keys in each
         [0, 0, 0, 1, 1, 1, 1, 1, 0, 0]
     """
 
@@ -146,11 +147,6 @@ class Prompt(Partitioner):
     def num_observed(self) -> int:
         """Records of the batch being collected."""
         return int(self._state.batch.counts[micro_batch.NUM_RECORDS])
-
-    @property
-    def num_planned(self) -> int:
-        """Records the plan in force still serves."""
-        return int(self._state.plan.remaining[0])
 
     def fit(
         self,
@@ -205,7 +201,6 @@ class Prompt(Partitioner):
             batch,
             order,
             self.num_partitions,
-            self.num_observed,
             equal_blocks=self.config.equal_blocks,
             smallest_first=self.config.rests == "smallest_first",
         )
@@ -215,13 +210,13 @@ class Prompt(Partitioner):
         state.last_keys = np.append(state.last_keys[-remembered:], float(num_keys))
         self._reset_batch()
 
-    def partition_batch(
+    def partition_micro_batch(
         self,
         keys: Keys,
         timestamps_ms: npt.ArrayLike | None = None,
         weights: npt.ArrayLike | None = None,
     ) -> Partitions:
-        """Cut records into blocks, as one micro-batch; or route them by the plan ``fit`` made.
+        """Cut records into blocks as one micro-batch: ``fit`` and ``partition_batch`` in one.
 
         Args:
             keys: See ``Partitioner.partition_batch``.
@@ -234,8 +229,6 @@ class Prompt(Partitioner):
         Raises:
             InputError: See there.
         """
-        if self.num_planned > 0:
-            return super().partition_batch(keys, timestamps_ms, weights)
         key_hashes, is_null = hash_keys_with_nulls(keys)
         times = self._times(timestamps_ms, len(key_hashes))
         loads = None if weights is None else np.ascontiguousarray(weights, np.float64)
@@ -286,7 +279,6 @@ class Prompt(Partitioner):
             plan.room,
             out,
         )
-        plan.remaining[0] = 0
 
     def route(
         self,
@@ -309,7 +301,6 @@ class Prompt(Partitioner):
             plan.whole_on,
             plan.fragment,
             plan.room,
-            plan.remaining,
             out,
         )
 

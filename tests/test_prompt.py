@@ -81,7 +81,7 @@ class TestPlan:
             ([8], 4, {0: {0: 2, 1: 2, 2: 2, 3: 2}}),
             # fewer records than blocks
             ([2], 4, {0: {0: 1, 1: 1}}),
-            # the mean is 5 and the capacity 10: key 0 is cut, and its rest fills its own block first
+            # the mean is 5, the capacity 10: key 0 is cut, its rest fills its own block first
             ([14, 3, 2, 1], 2, {0: {0: 9, 1: 5}, 1: {1: 3}, 2: {1: 2}, 3: {0: 1}}),
             # three keys on two blocks: one exceeds, and gives back
             ([10, 10, 10], 2, {0: {0: 10}, 1: {0: 5, 1: 5}, 2: {1: 10}}),
@@ -220,7 +220,6 @@ class TestBatches:
             part = None if weights is None else weights[rows]
             fitted.route(keys[rows], np.zeros(end - start, np.int64), pieces[rows], part)
         assert pieces.tolist() == batch.tolist()
-        assert fitted.num_planned == 0
         # Sum over blocks of records per key = records per key: none lost, none doubled.
         assert ((batch >= 0) & (batch < num_blocks)).all()
         sizes = np.bincount(batch, minlength=num_blocks)
@@ -230,7 +229,7 @@ class TestBatches:
 
     def test_one_by_one_equals_the_batch(self):
         keys = [f"k{number * number % 23}" for number in range(700)]
-        batch = Prompt(5).partition_batch(keys).tolist()
+        batch = Prompt(5).partition_micro_batch(keys).tolist()
         fitted = Prompt(5)
         fitted.fit(hash_keys(keys))
         assert [fitted.partition(key) for key in keys] == batch
@@ -255,7 +254,7 @@ class TestBatches:
         prompt = Prompt(4)
         for seed in range(3):
             keys = zipf_keys(4_001, 1.3, 500, seed)
-            sizes = np.bincount(prompt.partition_batch([str(key) for key in keys]))
+            sizes = np.bincount(prompt.partition_micro_batch([str(key) for key in keys]))
             assert sizes.max() - sizes.min() <= 1
 
     def test_a_plan_that_ran_out_goes_on_in_proportion(self):
@@ -276,7 +275,7 @@ class TestBatches:
 
     def test_null_keys_are_spread_and_not_planned(self):
         keys = ["a", None, "b", None, None, "a", None, "c"]
-        out = Prompt(2).partition_batch(keys)
+        out = Prompt(2).partition_micro_batch(keys)
         assert out[[1, 3, 4, 6]].tolist() == [0, 1, 0, 1]
         assert np.bincount(out).tolist() == [4, 4]
 
@@ -390,4 +389,4 @@ def test_columns_of_other_lengths_are_refused():
     with pytest.raises(InputError, match="1 timestamps"):
         Prompt(2).observe(keys, None, np.zeros(1, np.int64))
     with pytest.raises(InputError, match="weights"):
-        Prompt(2).partition_batch(["a", "b"], weights=[1.0])
+        Prompt(2).partition_micro_batch(["a", "b"], weights=[1.0])
