@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from partitioners.errors import RunError
 from pipelines.aggregates import Aggregate
 from pipelines.blobs import Int64s, from_blob, numbers, to_blob
 from pipelines.combine import ShardRow
@@ -92,6 +93,7 @@ class ShardReducer:
         pending = PendingChanges(store, self.aggregate, self._windows_per_bucket, meta.segments)
         meta.serial += 1
         rows = sorted(rows, key=lambda row: row.partition)
+        self._check_partitions(rows)
         progress = [json.loads(row.progress) for row in rows]
         counts = {"on_time": 0, "late": 0, "partial_rows": 0}
         changes = concat_changes(
@@ -118,6 +120,14 @@ class ShardReducer:
             "seconds": time.perf_counter() - started,
         }
         return ShardOutput(summary, blobs)
+
+    def _check_partitions(self, rows: list[ShardRow]) -> None:
+        highest = max((row.partition for row in rows), default=0)
+        if self.num_partitions is not None and highest >= self.num_partitions:
+            raise RunError(
+                f"the topic has a partition {highest}, yet the query was started for "
+                f"{self.num_partitions} partitions: start it with the topic's number of partitions"
+            )
 
     @property
     def _windows_per_bucket(self) -> int:

@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,7 +92,7 @@ def test_covered_windows_are_those_with_a_key(records: list[tuple[int, int, int,
     found = {window for start, end in stretches for window in range(start, end)}
     assert found == {window for window, _ in expand(runs.live())}
     assert stretches == sorted(stretches)
-    assert all(a[1] < b[0] for a, b in zip(stretches, stretches[1:], strict=False))
+    assert all(a[1] < b[0] for a, b in pairwise(stretches))
 
 
 def test_a_gap_of_a_billion_windows_is_one_step() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from naive_windows import Values, changed_only, naive_sums, top_only
 from streams import Engine, Row, deal
 
+from partitioners.errors import RunError
 from pipelines.panes import Windows
 from pipelines.punctuation import END_MS, encode_watermark
 from pipelines.workloads import KeyedSum
@@ -230,6 +231,12 @@ def test_state_calls_follow_buckets_not_keys_or_panes(
     # meta and keys read and written; a tenth of a window touches some 7 buckets of 64 at either
     # end, each written once and, ten batches later, read and removed.
     assert max(calls) < 60
+
+
+def test_a_partition_that_should_not_be_there_is_refused(tmp_path: Path) -> None:
+    engine = Engine(KeyedSum(), Windows(10, 10), tmp_path, num_partitions=1)
+    with pytest.raises(RunError, match="a partition 1, yet the query was started for 1 partitions"):
+        engine.batch([keyed([1]), keyed([1])])
 
 
 def test_key_ids_are_used_again(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -30,12 +29,11 @@ from partitioners.kafka import ensure_topic
 from partitioners.streams import Stream, zipf
 from pipelines import engine
 from pipelines.benchmark.sender import TopicSender
-from pipelines.benchmark.site import Site, open_site
+from pipelines.benchmark.site import Say, Site, open_site
 from pipelines.benchmark.watermark_clock import WatermarkClock
 from pipelines.punctuation import END_MS, encode_watermark
 from pipelines.workloads import KeyedSum
 
-Say = Callable[[str], None]
 MINUTE_MS = 60_000
 HOUR_MS = 60 * MINUTE_MS
 # Watermark records of the topic: at every second of event time.

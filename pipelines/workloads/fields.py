@@ -97,19 +97,21 @@ def parse_integers(
     Returns:
         The numbers, and whether each was one (0 where not).
     """
-    numbers = np.zeros(len(begins), dtype=np.int64)
     if not len(flat):
-        return numbers, np.zeros(len(begins), dtype=bool)
-    limit = len(flat) - 1
-    negative = (flat[np.minimum(begins, limit)] == _MINUS) & (begins < ends)
-    at = begins + negative
-    good = (ends > at) & (ends - at <= _MAX_DIGITS)
-    for _ in range(int((ends - at)[good].max(initial=0))):
-        inside = at < ends
-        digits = flat[np.minimum(at, limit)].astype(np.int64) - ord("0")
-        good &= ~inside | ((digits >= 0) & (digits <= 9))
-        numbers = np.where(inside, numbers * 10 + digits, numbers)
-        at = at + 1
+        return np.zeros(len(begins), np.int64), np.zeros(len(begins), dtype=bool)
+    negative = (flat[np.minimum(begins, len(flat) - 1)] == _MINUS) & (begins < ends)
+    lengths = ends - begins - negative
+    good = (lengths > 0) & (lengths <= _MAX_DIGITS)
+    # Digit by digit from the right: a row per place, so each step runs over one flat array.
+    numbers = np.zeros(len(begins), dtype=np.int64)
+    power = 1
+    for place in range(int(lengths[good].max(initial=0))):
+        # What is left of a number is not its own; its digit then counts 0.
+        digits = flat[np.maximum(ends - (place + 1), 0)] - np.uint8(ord("0"))
+        inside = place < lengths
+        good &= (digits <= 9) | ~inside
+        numbers += (digits * inside) * np.int64(power)
+        power *= 10
     return np.where(good, np.where(negative, -numbers, numbers), 0), good
 
 
