@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -205,3 +206,16 @@ def test_several_files_are_one_stream_and_keep_their_line_numbers(
     dead = (tmp_path / "dead-letters.jsonl").read_text()
     assert '"1.csv", "line_number": 251' in dead.replace(f"{tmp_path}/", "")
     assert '"2.csv", "line_number": 52,' in dead.replace(f"{tmp_path}/", "")
+
+
+def test_off_greedy_knows_the_loads_beforehand(stream: Path, tmp_path: Path) -> None:
+    run = config(stream, partitioner="off_greedy", sources=2)
+    _, report = replayed(run, tmp_path)
+    counts = Counter(
+        line.split(",")[1] for line in stream.read_text().splitlines() if "no number" not in line
+    )
+    loads = [0] * PARTITIONS
+    for _, count in counts.most_common():
+        loads[loads.index(min(loads))] += count
+    assert sorted(report.records_per_partition.tolist()) == sorted(loads)
+    assert report.spread.replication_factor == 1.0

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
+import numpy.typing as npt
+
 from partitioners import PARTITIONERS, Partitioner, create
 from partitioners.errors import InputError
+from partitioners.greedy import OffGreedy
+from partitioners.hashing import hash_keys
 from pipelines.benchmark.content import TopicContent
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.watermark_clock import WatermarkClock
@@ -66,10 +71,32 @@ def check_run(config: RunConfig) -> None:
 
 
 def make_content(config: RunConfig) -> TopicContent:
-    """Make what decides the content of a run's topic."""
+    """Make what decides the content of a run's topic.
+
+    `off_greedy` has to know the load of every key beforehand: it costs one more pass over the
+    input.
+    """
     clock = WatermarkClock(
         slide_ms=config.slide_ms,
         lateness_ms=config.lateness_ms,
         every_records=config.punctuation_records,
     )
-    return TopicContent(make_partitioners(config), clock)
+    partitioners = make_partitioners(config)
+    offline = [each for each in partitioners if isinstance(each, OffGreedy)]
+    if offline:
+        hashes, loads = _key_loads(config)
+        for partitioner in offline:
+            partitioner.fit(hashes, loads)
+    return TopicContent(partitioners, clock)
+
+
+def _key_loads(config: RunConfig) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
+    parser = make_workload(config).parser()
+    hashes, loads = np.empty(0, np.uint64), np.empty(0, np.float64)
+    for chunk in InputLines(config.inputs, config.encoding, lambda _line: None):
+        keys = parser.parse(chunk).table.column("key").drop_null()
+        new, counts = np.unique(hash_keys(keys), return_counts=True)
+        both, places = np.unique(np.concatenate([hashes, new]), return_inverse=True)
+        loads = np.bincount(places, np.concatenate([loads, counts]), len(both)).astype(np.float64)
+        hashes = both
+    return hashes, loads

@@ -62,7 +62,7 @@ class ReplayReport:
     late: int = 0  # of these, expected to miss a window
     ignored: int = 0
     dead: int = 0
-    seconds: float = 0.0
+    seconds: float = 0.0  # from the first send to the last acknowledgement
     marks: list[tuple[int, int]] = field(default_factory=list)  # (records before it, watermark)
 
     @property
@@ -122,6 +122,7 @@ class Replay:
         self._in_topic = np.array(already_sent, dtype=np.int64)
         self._pace = Pace(config.pace, config.pace_value)
         self._marks_sent = 0
+        self._first_send_s: float | None = None
         self._stop = threading.Event()
 
     def stop(self) -> None:
@@ -136,7 +137,6 @@ class Replay:
             InputError: The input ended in mid-stream.
             RunError: The broker did not take everything.
         """
-        started = time.monotonic()
         finished = False
         try:
             self._send_input()
@@ -145,7 +145,8 @@ class Replay:
         finally:
             messages = self.sender.finish(stopped=not finished)
             self.report.delivered = self.report.skipped + messages - self._marks_sent
-            self.report.seconds = time.monotonic() - started
+            if self._first_send_s is not None:
+                self.report.seconds = time.monotonic() - self._first_send_s
         return self.report
 
     def _send_input(self) -> None:
@@ -211,6 +212,8 @@ class Replay:
             self.report.delays.add(self._pace.now_ms() - due_ms)
 
     def _send(self, messages: Messages) -> None:
+        if self._first_send_s is None:
+            self._first_send_s = time.monotonic()
         self._marks_sent += int(messages.is_mark.sum())
         self.sender.send(messages.keys, messages.values, messages.partitions)
 

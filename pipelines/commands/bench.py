@@ -2,6 +2,126 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
 import typer
 
+from pipelines.commands.errors import explains_errors
+from pipelines.commands.options import AsJson
+
 bench = typer.Typer(help="Measure single parts.", no_args_is_help=True)
+
+Records = Annotated[int, typer.Option(help="Records of the stream.")]
+Master = Annotated[str, typer.Option(help="Spark master.")]
+Servers = Annotated[
+    str | None, typer.Option("--bootstrap", help="Kafka servers; left out: an own broker.")
+]
+
+
+@bench.command()
+@explains_errors
+def partitioners(
+    names: Annotated[list[str] | None, typer.Argument(help="Which; left out: all.")] = None,
+    stream: Annotated[
+        list[str] | None, typer.Option(help="zipf, uniform or one_hot; again for more.")
+    ] = None,
+    inputs: Annotated[
+        Path | None, typer.Option("--input", help="A file with one key per line, instead.")
+    ] = None,
+    encoding: Annotated[str, typer.Option(help="auto: UTF-8, else cp1252, line by line.")] = "auto",
+    partitions: Annotated[int, typer.Option(help="Partitions to spread over.")] = 16,
+    records: Records = 1_000_000,
+    window_ms: Annotated[int, typer.Option(help="Window of the fragmentation.")] = 60_000,
+    repetitions: Annotated[int, typer.Option(help="Runs of each; the best counts.")] = 5,
+    as_json: AsJson = False,
+) -> None:
+    """Rates, imbalance and splitting of all partitioners on given or generated streams."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from partitioners import PARTITIONERS
+    from pipelines.benchmark.partitioners import (
+        EXCLUDED,
+        partitioner_table,
+        run_partitioner_bench,
+    )
+    from pipelines.benchmark.report import stdout_console
+
+    streams = stream or ["zipf"]
+    chosen = names or [name for name in PARTITIONERS if name not in EXCLUDED]
+    console = Console(stderr=True, quiet=as_json)
+    with Progress(console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("measuring", total=len(chosen) * (1 if inputs else len(streams)))
+        rows = run_partitioner_bench(
+            chosen,
+            streams,
+            input_path=inputs,
+            encoding=encoding,
+            num_partitions=partitions,
+            num_records=records,
+            window_ms=window_ms,
+            repetitions=repetitions,
+            on_row=lambda _row: bar.advance(task),
+        )
+    if as_json:
+        typer.echo(json.dumps({"rows": [row.as_json() for row in rows]}))
+    else:
+        stdout_console().print(partitioner_table(rows))
+
+
+@bench.command()
+@explains_errors
+def windows(
+    records: Records = 4_000_000,
+    partitions: Annotated[int, typer.Option(help="Partitions of the topic.")] = 8,
+    shards: Annotated[int, typer.Option(help="Reducers.")] = 2,
+    master: Master = "local[2]",
+    bootstrap: Servers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Our sliding windows beside Spark's own, on one topic."""
+    from pipelines.benchmark.windows import run_windows_bench
+    from pipelines.interrupt import stoppable
+
+    with stoppable():
+        figures = run_windows_bench(
+            num_records=records,
+            num_partitions=partitions,
+            num_shards=shards,
+            master=master,
+            bootstrap=bootstrap,
+            say=_say(as_json),
+        )
+    _show(figures, as_json)
+
+
+def _say(as_json: bool) -> Any:
+    """Progress goes to stderr, and nowhere with `--json`."""
+    return (lambda _text: None) if as_json else (lambda text: typer.echo(f"{text} ...", err=True))
+
+
+def _show(figures: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(figures, default=str))
+        return
+    for line in _lines(figures, ""):
+        typer.echo(line)
+
+
+def _lines(figures: dict[str, Any], indent: str) -> list[str]:
+    lines = []
+    width = max((len(name) for name in figures), default=0)
+    for name, value in figures.items():
+        if isinstance(value, dict):
+            lines += [f"{indent}{name}", *_lines(value, indent + "  ")]
+        else:
+            lines.append(f"{indent}{name:<{width}}  {_figure(value)}")
+    return lines
+
+
+def _figure(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.3f}" if abs(value) < 1_000 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -19,16 +19,14 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Show what a run measured."""
-    from rich.console import Console
-
     from pipelines.benchmark.prepare import find_run
-    from pipelines.benchmark.report import cells_table, read_cells, run_summary
+    from pipelines.benchmark.report import cells_table, read_cells, run_summary, stdout_console
 
     cells = read_cells(find_run(runs_dir, run))
     if as_json:
         typer.echo(json.dumps({"run": run, "cells": [asdict(cell) for cell in cells]}))
         return
-    console = Console()
+    console = stdout_console()
     for cell in cells:
         console.print(run_summary(cell))
     if len(cells) > 1:

@@ -140,7 +140,7 @@ def _start(config: RunConfig, runs_dir: Path, *, as_json: bool) -> None:
 def _carry_out(config: RunConfig, folder: Path, *, as_json: bool, resumed: bool) -> None:
     from rich.console import Console
 
-    from pipelines.benchmark.report import run_summary
+    from pipelines.benchmark.report import run_summary, stdout_console
     from pipelines.benchmark.run import carry_out
 
     console = Console(stderr=True)
@@ -148,8 +148,8 @@ def _carry_out(config: RunConfig, folder: Path, *, as_json: bool, resumed: bool)
     if as_json:
         typer.echo(cell.to_json())
     else:
-        Console().print(run_summary(cell))
-        Console().print(f"run folder: {folder}", highlight=False)
+        stdout_console().print(run_summary(cell))
+        typer.echo(f"run folder: {folder}")
     if not cell.exact:
         raise typer.Exit(EXIT_FAILED)
 

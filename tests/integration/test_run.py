@@ -96,7 +96,7 @@ def test_every_window_equals_the_oracle(
     assert len(cell.combine_seconds_per_partition) == cell.partitions
     assert len(cell.reduce_seconds_per_shard) == cell.shards
     assert cell.latency_ms["p50"] is not None
-    dead = [json.loads(line) for line in (folder / "dead-letters.jsonl").open()]
+    dead = map(json.loads, (folder / "dead-letters.jsonl").read_text().splitlines())
     assert [(line["line_number"], line["text"]) for line in dead] == [
         (505, "not a record"),
         (506, "5004,key,many"),
