@@ -43,6 +43,7 @@ one with a single hot group, is passed over, for else it would keep the least lo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import gcd
 from typing import Literal
 
 import numpy as np
@@ -85,8 +86,9 @@ class KeyGroupsConfig(Config):
 
     Attributes:
         num_groups: Groups of keys, at least one per partition; None: 16 per partition.
-        pane_ms: Groups move at multiples of this event time; give the pane of the query, which is
-            the greatest common divisor of window and slide.
+        window_ms: Window of the query; groups move at the multiples of its panes, in event time.
+        slide_ms: Slide of the query; a pane is the greatest common divisor of window and slide.
+            None: the window, which then is the pane.
         tolerance_fraction: Two partitions this far apart, as a share of the mean load, are equal.
         max_rounds: Pairings at each boundary; 1 is Flux, 0 never moves a group.
         suitable: Which group moves: the "best" halves the gap, the "biggest" still narrows it.
@@ -94,7 +96,8 @@ class KeyGroupsConfig(Config):
     """
 
     num_groups: int | None = None
-    pane_ms: int = 10_000
+    window_ms: int = 60_000
+    slide_ms: int | None = None
     tolerance_fraction: float = 0.05
     max_rounds: int = 64
     suitable: Literal["best", "biggest"] = "best"
@@ -103,11 +106,18 @@ class KeyGroupsConfig(Config):
     def __post_init__(self) -> None:
         if self.num_groups is not None:
             self.require_range("num_groups", 1, MAX_GROUPS)
-        self.require_range("pane_ms", 1, 1 << 53)
+        self.require_range("window_ms", 1, 1 << 53)
+        if self.slide_ms is not None:
+            self.require_range("slide_ms", 1, 1 << 53)
         self.require_range("tolerance_fraction", 0.0, 10.0)
         self.require_range("max_rounds", 0, 1 << 20)
         self.require_one_of("suitable", ("best", "biggest"))
         self.require_range("seed", -(1 << 63), (1 << 64) - 1)
+
+    @property
+    def pane_ms(self) -> int:
+        """Event time between two moves of groups."""
+        return gcd(self.window_ms, self.window_ms if self.slide_ms is None else self.slide_ms)
 
 
 @dataclass
@@ -296,7 +306,7 @@ class KeyGroups(Partitioner):
 
     Example:
         >>> import numpy as np
-        >>> groups = KeyGroups(2, KeyGroupsConfig(num_groups=64, pane_ms=1_000))
+        >>> groups = KeyGroups(2, KeyGroupsConfig(num_groups=64, window_ms=1_000))
         >>> keys = [f"{number % 50}" for number in range(3_000)]
         >>> routed = groups.partition_batch(keys, np.arange(3_000))
         >>> np.bincount(routed[2_000:]).tolist()  # the last pane, balanced by those before

@@ -38,7 +38,7 @@ def partitioner_of(group_to_partition, loads_per_group, **options):
     """Fill one pane with given loads per group, then say where each group goes in the next."""
     groups = KeyGroups(
         int(np.max(group_to_partition)) + 1,
-        KeyGroupsConfig(num_groups=len(loads_per_group), pane_ms=10, **options),
+        KeyGroupsConfig(num_groups=len(loads_per_group), window_ms=10, **options),
     )
     groups._state.owners[:] = group_to_partition
     candidates = hash_keys([str(number) for number in range(2_000)])
@@ -91,7 +91,7 @@ def test_equals_naive(
         num_partitions,
         KeyGroupsConfig(
             num_groups=num_groups,
-            pane_ms=pane_ms,
+            window_ms=pane_ms,
             tolerance_fraction=tolerance,
             max_rounds=max_rounds,
             suitable=suitable,
@@ -114,7 +114,7 @@ def test_equals_naive(
 
 def test_balance_is_back_two_panes_after_a_drift():
     pane, num_partitions = 20_000, 16
-    groups = KeyGroups(num_partitions, KeyGroupsConfig(num_groups=1024, pane_ms=pane))
+    groups = KeyGroups(num_partitions, KeyGroupsConfig(num_groups=1024, window_ms=pane))
     # The stream drifts in the middle of pane 5.
     keys = np.concatenate(
         [zipf_keys(11 * pane // 2, 0.8, 10_000, 1), zipf_keys(11 * pane // 2, 0.8, 10_000, 2)]
@@ -133,7 +133,7 @@ def test_balance_is_back_two_panes_after_a_drift():
 
 def test_the_hottest_group_limits_balance():
     keys = zipf_keys(100_000, 1.4, 10_000, 3)
-    groups = KeyGroups(16, KeyGroupsConfig(pane_ms=20_000))
+    groups = KeyGroups(16, KeyGroupsConfig(window_ms=20_000))
     route(groups, keys[:80_000], np.arange(80_000))
     out = route(groups, keys[80_000:], np.arange(80_000, 100_000))
     hottest = np.bincount(groups.groups(keys[80_000:])).max()
@@ -147,7 +147,7 @@ def test_migration_changes_no_result():
     pane = 1_000
     keys = np.concatenate([zipf_keys(6_000, 1.1, 300, 4), zipf_keys(6_000, 1.1, 300, 5)])
     panes = np.arange(12_000) // pane
-    groups = KeyGroups(8, KeyGroupsConfig(pane_ms=pane))
+    groups = KeyGroups(8, KeyGroupsConfig(window_ms=pane))
     out = route(groups, keys, np.arange(12_000))
     assert groups.num_migrations > 20
     partials = Counter(zip(out.tolist(), panes.tolist(), keys.tolist(), strict=True))
@@ -161,7 +161,7 @@ def test_migration_changes_no_result():
 
 
 def test_without_rounds_keys_stay_whole():
-    groups = KeyGroups(8, KeyGroupsConfig(pane_ms=100, max_rounds=0))
+    groups = KeyGroups(8, KeyGroupsConfig(window_ms=100, max_rounds=0))
     assert not groups.traits.splits_keys
     keys = zipf_keys(5_000, 1.2, 100, 6)
     out = route(groups, keys, np.arange(5_000))
@@ -169,7 +169,7 @@ def test_without_rounds_keys_stay_whole():
 
 
 def test_late_and_extreme_timestamps():
-    groups = KeyGroups(4, KeyGroupsConfig(pane_ms=1_000))
+    groups = KeyGroups(4, KeyGroupsConfig(window_ms=1_000))
     keys = hash_keys(["a", "b", "c", "d"] * 2)
     limits = np.iinfo(np.int64)
     times = np.array([limits.min, -5, 0, 10_000, 3, limits.max - 1, limits.max, 0])
@@ -181,7 +181,7 @@ def test_late_and_extreme_timestamps():
 def test_scalar_equals_batch():
     keys = [f"k{number % 37}" for number in range(900)]
     times = list(range(900))
-    config = KeyGroupsConfig(pane_ms=70)
+    config = KeyGroupsConfig(window_ms=70)
     batch = KeyGroups(6, config).partition_batch(keys, times).tolist()
     one = KeyGroups(6, config)
     assert [one.partition(key, now) for key, now in zip(keys, times, strict=True)] == batch
@@ -192,7 +192,8 @@ def test_scalar_equals_batch():
     [
         {"num_groups": 0},
         {"num_groups": 3},
-        {"pane_ms": 0},
+        {"window_ms": 0},
+        {"slide_ms": 0},
         {"tolerance_fraction": -0.1},
         {"max_rounds": -1},
         {"suitable": "worst"},
@@ -201,3 +202,9 @@ def test_scalar_equals_batch():
 def test_refused(options):
     with pytest.raises(InputError, match=next(iter(options))):
         KeyGroups(4, KeyGroupsConfig(**options))
+
+
+def test_the_pane_is_the_common_divisor_of_window_and_slide():
+    assert KeyGroupsConfig(window_ms=2_700_000, slide_ms=60_000).pane_ms == 60_000
+    assert KeyGroupsConfig(window_ms=60_000, slide_ms=25_000).pane_ms == 5_000
+    assert KeyGroupsConfig(window_ms=60_000).pane_ms == 60_000
