@@ -12,10 +12,12 @@ from partitioners.d_choices import DChoices
 from partitioners.dalton import Dalton
 from partitioners.errors import InputError, nearest
 from partitioners.greedy import OffGreedy, OnGreedy
+from partitioners.key_groups import KeyGroups
 from partitioners.key_hash import KeyHash
 from partitioners.lm import LM
 from partitioners.pkg import PKG
 from partitioners.potc import PoTC
+from partitioners.prompt import Prompt
 from partitioners.shuffle import Shuffle
 from partitioners.w_choices import WChoices
 
@@ -33,6 +35,8 @@ PARTITIONERS: dict[str, type[Partitioner]] = {
     "d_choices": DChoices,
     "w_choices": WChoices,
     "dalton": Dalton,
+    "key_groups": KeyGroups,
+    "prompt": Prompt,
 }
 
 

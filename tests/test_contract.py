@@ -347,6 +347,7 @@ def test_every_name_has_a_twin():
     # Each name without a twin here says where its own is.
     elsewhere = {name: "tests/naive_cardinality.py" for name in ("cm", "am", "cam", "lm")}
     elsewhere["dalton"] = "tests/naive_dalton.py"
+    elsewhere |= dict.fromkeys(("key_groups", "prompt"), "tests/naive_batch.py")
     assert untested <= set(elsewhere)
     assert all((Path(__file__).parent.parent / file).exists() for file in elsewhere.values())
 
