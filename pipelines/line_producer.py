@@ -17,7 +17,8 @@ from partitioners.metrics import imbalance
 from partitioners.registry import create
 from pipelines.broker import broker_status
 from pipelines.dead_letters import DeadLetters
-from pipelines.text_input import STDIN, LineChunk, Reject, RejectedLine, check_input, read_chunks
+from pipelines.input_files import STDIN
+from pipelines.text_input import LineChunk, Reject, RejectedLine, check_input, read_chunks
 from pipelines.topics import client_settings, make_topic, require_answer
 
 

@@ -8,19 +8,16 @@ is handed to ``reject`` with its number; the lines around it go on.
 from __future__ import annotations
 
 import codecs
-import gzip
 import io
-import sys
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, cast
+from typing import BinaryIO, NamedTuple
 
 from partitioners.errors import InputError
+from pipelines.input_files import open_input, position, read_bytes
 
 AUTO = "auto"
-STDIN = "-"
 BLOCK_BYTES = 1 << 20
 LINES_PER_CHUNK = 50_000
 MAX_LINE_BYTES = 8 << 20
@@ -29,12 +26,6 @@ MAX_LINE_BYTES = 8 << 20
 CHECKED_GZIP_BYTES = 32 << 20
 # Stands for a byte sequence the encoding does not know; Unicode keeps it out of all text.
 _UNDECODABLE = "\uffff"
-_PACKED = {
-    b"BZh": "bzip2",
-    b"PK\x03\x04": "zip",
-    b"\x28\xb5\x2f\xfd": "zstd",
-    b"\xfd7zXZ": "xz",
-}
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -93,7 +84,7 @@ def read_chunks(
     first_line_number = 1
     with open_input(path) as raw:
         for lines in _raw_chunks(_utf8_blocks(raw, name, encoding), lines_per_chunk):
-            on_bytes(_position(raw))
+            on_bytes(position(raw))
             yield from _decoded(name, first_line_number, lines, decode, reject)
             first_line_number += len(lines)
 
@@ -163,34 +154,6 @@ class InputLines:
         return replace(line, line_number=line.line_number - self._lines_before)
 
 
-def _position(raw: BinaryIO) -> int:
-    below = getattr(raw, "packed", raw)
-    return int(below.tell()) if below.seekable() else 0
-
-
-def open_input(path: Path | str) -> BinaryIO:
-    """Open a plain or gzip file, or standard input (`-`), for reading bytes.
-
-    Raises:
-        InputError: It is missing, a folder, unreadable, empty or packed in another way.
-    """
-    if str(path) == STDIN:
-        file, name = sys.stdin.buffer, "standard input"
-    else:
-        file, name = _open_file(Path(path)), str(path)
-    head = cast("io.BufferedReader", file).peek(6)[:6]
-    if not head:
-        file.close()
-        raise InputError(f"the input {name} is empty: give a file with at least one record")
-    for magic, kind in _PACKED.items():
-        if head.startswith(magic):
-            file.close()
-            raise InputError(f"the input {name} is packed as {kind}: unpack it, or pack as .gz")
-    if head.startswith(b"\x1f\x8b"):
-        return cast("BinaryIO", _OwningGzip(file))
-    return file
-
-
 def check_input(path: Path | str, encoding: str = AUTO) -> None:
     """Refuse, before a run, what can be seen cheaply to be unreadable.
 
@@ -203,13 +166,13 @@ def check_input(path: Path | str, encoding: str = AUTO) -> None:
     """
     _line_decoder(encoding)
     with open_input(path) as raw:
-        head = _read(raw, str(path), BLOCK_BYTES)
+        head = read_bytes(raw, str(path), BLOCK_BYTES)
         if not head:
             raise InputError(f"the input {path} is empty: give a file with at least one record")
         if encoding != AUTO:
             _check_head(str(path), head, encoding)
         if hasattr(raw, "packed") and Path(path).stat().st_size <= CHECKED_GZIP_BYTES:
-            while _read(raw, str(path), BLOCK_BYTES):
+            while read_bytes(raw, str(path), BLOCK_BYTES):
                 pass
 
 
@@ -233,49 +196,9 @@ def _is_utf8(head: bytes) -> bool:
     return True
 
 
-def _open_file(path: Path) -> BinaryIO:
-    if path.is_dir():
-        raise InputError(f"{path} is a folder: name a file, or give --input once for each file")
-    try:
-        return path.open("rb")
-    except OSError as error:
-        raise InputError(
-            f"cannot read the input {path}: {error.strerror}; check the path and its permissions"
-        ) from error
-
-
-class _OwningGzip(gzip.GzipFile):
-    """A GzipFile that closes the file below it."""
-
-    def __init__(self, packed: BinaryIO) -> None:
-        super().__init__(fileobj=packed, mode="rb")
-        self.packed = packed
-
-    def close(self) -> None:
-        super().close()
-        self.packed.close()
-
-
-def _read(raw: BinaryIO, path: str, size: int) -> bytes:
-    try:
-        return raw.read(size)
-    except EOFError:
-        raise InputError(
-            f"the gzip input {path} is truncated: it ends after {raw.tell():,} unpacked bytes in "
-            "mid-stream; fetch the whole file again"
-        ) from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(
-            f"the gzip input {path} is damaged after {raw.tell():,} unpacked bytes ({error}); "
-            "fetch it again"
-        ) from error
-    except OSError as error:
-        raise InputError(f"cannot read the input {path}: {error.strerror}") from error
-
-
 def _utf8_blocks(raw: BinaryIO, path: str, encoding: str) -> Iterator[bytes]:
     """Blocks of bytes in which a newline byte ends a line, whatever the encoding of the file."""
-    block = _read(raw, path, BLOCK_BYTES)
+    block = read_bytes(raw, path, BLOCK_BYTES)
     codec = "" if encoding == AUTO else encoding
     for mark, marked in _MARKS:
         if block.startswith(mark):
@@ -289,7 +212,7 @@ def _utf8_blocks(raw: BinaryIO, path: str, encoding: str) -> Iterator[bytes]:
         decoder = codecs.getincrementaldecoder(codec)(errors="keyspread-mark")
     while block:
         yield decoder.decode(block).encode() if decoder else block
-        block = _read(raw, path, BLOCK_BYTES)
+        block = read_bytes(raw, path, BLOCK_BYTES)
     if decoder and (rest := decoder.decode(b"", final=True)):
         yield rest.encode()
 

@@ -27,6 +27,7 @@ from pipelines.dead_letters import DeadLetters
 from pipelines.interrupt import Interrupted, stoppable
 from pipelines.run_lock import RunLock
 from pipelines.topics import make_topic, require_topic, stable_end_offsets
+from pipelines.workloads import Workload
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,24 +77,7 @@ def execute(
             in_topic.tolist(),
             on_progress=progress.sent,
         )
-        query = engine.start(
-            site.spark,
-            workload,
-            bootstrap=site.bootstrap,
-            topic=config.topic,
-            num_partitions=config.partitions,
-            num_shards=config.shards,
-            window_ms=config.window_ms,
-            slide_ms=config.slide_ms,
-            lateness_ms=config.lateness_ms,
-            progress="watermarks",
-            emit=config.emit,
-            k=config.top,
-            results_dir=str(results_dir),
-            checkpoint_dir=str(folder / "checkpoint"),
-            batch_records=config.batch_records,
-            listener=lambda batch: progress.computed(batch.records, batch.windows),
-        )
+        query = _start_query(config, workload, folder, site, progress)
         sending = ReplayThread(replay)
         sending.start()
         try:
@@ -108,7 +92,7 @@ def execute(
             replay.stop()
             sending.join(REPLAY_STOP_SECONDS)
             query.stop()
-            raise _worth_telling(error, sending) from error
+            raise _worth_telling(error, sending, disk) from error
     report = sending.report
     assert report is not None
     summary = query.summary()
@@ -118,6 +102,35 @@ def execute(
     cell = collect(config, report, summary, comparison, total_seconds=total_seconds)
     cell.write(folder)
     return cell
+
+
+def _start_query(
+    config: RunConfig, workload: Workload, folder: Path, site: Site, progress: RunProgress
+) -> engine.RunningQuery:
+    from pyspark.errors import PySparkException
+
+    try:
+        return engine.start(
+            site.spark,
+            workload,
+            bootstrap=site.bootstrap,
+            topic=config.topic,
+            num_partitions=config.partitions,
+            num_shards=config.shards,
+            window_ms=config.window_ms,
+            slide_ms=config.slide_ms,
+            lateness_ms=config.lateness_ms,
+            progress="watermarks",
+            emit=config.emit,
+            k=config.top,
+            results_dir=config.results_dir or folder / "results",
+            checkpoint_dir=folder / "checkpoint",
+            batch_records=config.batch_records,
+            listener=lambda batch: progress.computed(batch.records, batch.windows),
+        )
+    except PySparkException as error:
+        reason = next(filter(None, map(str.strip, str(error).splitlines())), "no reason given")
+        raise RunError(f"the query did not start: {reason[:300]}") from error
 
 
 class ReplayThread(threading.Thread):
@@ -147,8 +160,14 @@ class ReplayThread(threading.Thread):
             raise self.error
 
 
-def _worth_telling(error: BaseException, sending: ReplayThread) -> BaseException:
-    """Choose the error that is the cause: a replay that failed takes its query along."""
+def _worth_telling(error: BaseException, sending: ReplayThread, disk: DiskWatch) -> BaseException:
+    """Choose the error that is the cause: a full disk, or a replay, takes its query along."""
+    if not isinstance(error, Exception):
+        return error
+    try:
+        disk.check(now=True)
+    except InputError as full:
+        return full
     cause = sending.error
     if isinstance(error, RunError) and isinstance(cause, KeyspreadError):
         return cause

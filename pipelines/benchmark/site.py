@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from partitioners.errors import InputError
+from partitioners.errors import InputError, RunError
 from pipelines.broker import EmbeddedBroker, broker_status
 from pipelines.interrupt import raise_on_stop_signals
 from pipelines.topics import client_settings, require_answer
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # Below this a run stops by itself, while the broker and Spark can still write what they must.
 LEAST_FREE_BYTES = 24 << 20
 DISK_CHECK_SECONDS = 0.5
+JVM_STOP_SECONDS = 30.0
 
 Say = Callable[[str], None]
 
@@ -92,14 +94,24 @@ def open_site(
 
 @contextlib.contextmanager
 def _spark(master: str, spark_dir: Path) -> Iterator[SparkSession]:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
     from pyspark import SparkContext
+    from pyspark.errors import PySparkException
 
     from pipelines.session import spark_session
 
     spark_dir.mkdir(parents=True, exist_ok=True)
     try:
-        with _output_to(spark_dir.with_name("spark.log")):
-            spark = spark_session(master, local_dir=spark_dir)
+        log = spark_dir.with_name("spark.log")
+        try:
+            with _output_to(log):
+                spark = spark_session(master, local_dir=spark_dir)
+        except (PySparkException, Py4JError) as error:
+            reason = next(filter(None, map(str.strip, str(error).splitlines())), "no reason given")
+            raise RunError(
+                f"Spark did not start with --master {master} ({reason[:200]}): check the master "
+                f"and the memory; its log is {log}"
+            ) from error
         # PySpark put a Ctrl-C handler of its own in place of ours.
         raise_on_stop_signals()
         yield spark
@@ -146,7 +158,11 @@ def _stop_java() -> None:
     process = getattr(gateway, "proc", None)
     if process is not None:
         process.stdin.close()
-        process.wait(timeout=30)
+        try:
+            process.wait(timeout=JVM_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
     SparkContext._gateway = None
     SparkContext._jvm = None
 
@@ -162,13 +178,16 @@ class DiskWatch:
         self._folders = folders
         self._next_check_s = 0.0
 
-    def check(self) -> None:
+    def check(self, *, now: bool = False) -> None:
         """Look, if it is time to.
+
+        Args:
+            now: Look in any case.
 
         Raises:
             InputError: A disk is nearly full.
         """
-        if time.monotonic() < self._next_check_s:
+        if time.monotonic() < self._next_check_s and not now:
             return
         self._next_check_s = time.monotonic() + DISK_CHECK_SECONDS
         for folder in self._folders:

@@ -97,6 +97,32 @@ def windows(
     _show(figures, as_json)
 
 
+@bench.command()
+@explains_errors
+def split(
+    records: Records = 24_000,
+    hot_fraction: Annotated[float, typer.Option(help="Share of the hot key.")] = 0.6,
+    iterations: Annotated[int, typer.Option(help="PBKDF2 iterations per record.")] = 1_000,
+    master: Master = "local[2]",
+    bootstrap: Servers = None,
+    as_json: AsJson = False,
+) -> None:
+    """What splitting a hot key buys where the combiner's work per record is real."""
+    from pipelines.benchmark.split import run_split_bench
+    from pipelines.interrupt import stoppable
+
+    with stoppable():
+        figures = run_split_bench(
+            num_records=records,
+            hot_fraction=hot_fraction,
+            iterations=iterations,
+            master=master,
+            bootstrap=bootstrap,
+            say=_say(as_json),
+        )
+    _show(figures, as_json)
+
+
 def _say(as_json: bool) -> Any:
     """Progress goes to stderr, and nowhere with `--json`."""
     return (lambda _text: None) if as_json else (lambda text: typer.echo(f"{text} ...", err=True))

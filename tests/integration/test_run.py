@@ -13,13 +13,13 @@ from rich.console import Console
 
 from partitioners.errors import InputError
 from pipelines.benchmark.cell import Cell
+from pipelines.benchmark.oracle import Oracle
 from pipelines.benchmark.parts import make_workload
 from pipelines.benchmark.prepare import RunConfig, make_run_folder, new_run_id
 from pipelines.benchmark.progress import RunProgress, progress_bars
 from pipelines.benchmark.report import read_cells, run_summary
 from pipelines.benchmark.run import execute
 from pipelines.benchmark.site import Site
-from pipelines.benchmark.verify import Oracle
 from pipelines.session import spark_session
 from pipelines.topics import client_settings, require_topic
 from tests.integration.programs import keyed_lines
