@@ -9,9 +9,10 @@ each of their records takes the least loaded of the key's homes. So imbalance st
 partition, a *valve* sends a part of them, always the same ones, to their second candidate. A
 chi-square test on the loads by first candidate notices drift, and the past is then forgotten.
 
-Paper: none; the algorithm is our own, and docs/decisions/0010-hot-fill.md has the measurements and
-the ways that lost. Taken up: the hot keys of Nasir et al., ICDE 2016, section III; balance and
-fragmentation as one aim, of Zapridou et al., "Dalton", VLDB 2022, section 2.
+Papers: none; it is our own, of 2026, and docs/decisions/0010-hot-fill.md has measurements and the
+ways that lost. Its parts are known: keys that matter one by one, of Nasir et al., ICDE 2016,
+section III; balance and fragmentation as one aim, of Zapridou et al., "Dalton", VLDB 2022, section
+2; the table of heavy keys, of Metwally et al., ICDT 2005, section 3.1.
 
 =============== ==================================================================================
 term            here
@@ -29,9 +30,13 @@ Several sources need not talk: homes follow from key, seed and shares, and each 
 the same shares. With 16 sources fragmentation grows by a few thousandths where keys are skewed.
 
 Not for you where a key's records must stay in order or on one partition (``key_hash``,
-``key_groups``); where keys are near uniform and many: hashing is as good then, and the valve costs
-1 % of fragmentation for a few per cent of balance (``valve=False``); where each source sees fewer
-than about 50 records per partition and window: its shares are noise then (``pkg``, ``w_choices``).
+``key_groups``); where keys are near uniform and many: hashing is almost as good then, and the valve
+pays a few per cent of balance with 1 % of fragmentation (``valve=False``); where each source sees
+fewer than about 50 records per partition and window, for shares are noise then (``pkg``,
+``w_choices``).
+
+Departures: W-Choices spreads each hot key over all partitions and gives every other key two;
+Dalton learns by trial which partitions a key should have, here they are computed from shares.
 """
 
 from __future__ import annotations
@@ -250,7 +255,7 @@ class HotFill(Partitioner):
         >>> keys = ["hot", "warm", "hot", "a", "hot", "b", "hot", "c"] * 500
         >>> partitions = hot_fill.partition_batch(keys, range(4000))
         >>> [len(set(partitions[start::8].tolist())) for start in (2, 1, 3)]
-        [4, 1, 1]
+        [3, 1, 1]
     """
 
     name = "hot_fill"

@@ -9,9 +9,11 @@ from partitioners.base import Partitioner, make_config
 from partitioners.cam import CAM
 from partitioners.cm import CM
 from partitioners.d_choices import DChoices
+from partitioners.dagreedy import DAGreedy
 from partitioners.dalton import Dalton
 from partitioners.errors import InputError, nearest
 from partitioners.greedy import OffGreedy, OnGreedy
+from partitioners.hot_fill import HotFill
 from partitioners.key_groups import KeyGroups
 from partitioners.key_hash import KeyHash
 from partitioners.lm import LM
@@ -35,6 +37,8 @@ PARTITIONERS: dict[str, type[Partitioner]] = {
     "d_choices": DChoices,
     "w_choices": WChoices,
     "dalton": Dalton,
+    "dagreedy": DAGreedy,
+    "hot_fill": HotFill,
     "key_groups": KeyGroups,
     "prompt": Prompt,
 }

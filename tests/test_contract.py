@@ -348,6 +348,7 @@ def test_every_name_has_a_twin():
     elsewhere = {name: "tests/naive_cardinality.py" for name in ("cm", "am", "cam", "lm")}
     elsewhere["dalton"] = "tests/naive_dalton.py"
     elsewhere |= dict.fromkeys(("key_groups", "prompt"), "tests/naive_batch.py")
+    elsewhere |= dict.fromkeys(("dagreedy", "hot_fill"), "tests/naive_own.py")
     assert untested <= set(elsewhere)
     assert all((Path(__file__).parent.parent / file).exists() for file in elsewhere.values())
 
