@@ -132,19 +132,24 @@ class Combiner:
             at = np.delete(at, marks.positions)
             keys, values = keys.take(pa.array(at)), values.take(pa.array(at))
         decoded = self.workload.decode(keys, values)
-        if decoded.good is not None:
-            progress.dead += int(np.count_nonzero(~decoded.good))
-            keys, at = keys.filter(pa.array(decoded.good)), at[decoded.good]
-            decoded = _keep_good(decoded, decoded.good)
+        coded = pc.dictionary_encode(keys, null_encoding="encode")
+        key = coded.indices.to_numpy().astype(np.int64)
+        good = decoded.good
+        valid = self.workload.valid_keys(coded.dictionary)
+        if valid is not None:
+            good = valid[key] if good is None else good & valid[key]
+        if good is not None:
+            progress.dead += int(np.count_nonzero(~good))
+            key, at = key[good], at[good]
+            decoded = _keep_good(decoded, good)
         progress.records += len(at)
         enter = self._enter(at, decoded.timestamp_ms, marks.positions, marks.values_ms, progress)
         if not len(at):
             return None
-        coded = pc.dictionary_encode(keys, null_encoding="encode")
         return aggregate_records(
             self.workload.aggregate,
             keys=coded.dictionary,
-            key=coded.indices.to_numpy().astype(np.int64),
+            key=key,
             pane=decoded.timestamp_ms // self.windows.pane_ms,
             enter=enter,
             columns=decoded.columns,

@@ -8,7 +8,7 @@ from partitioners.errors import RunError
 from pipelines.combine import ON_TIME, Combiner
 from pipelines.panes import Windows
 from pipelines.punctuation import encode_watermark
-from pipelines.workloads import KeyedSum
+from pipelines.workloads import KeyedSum, WordCount
 
 WINDOWS = Windows(30, 10)
 
@@ -101,6 +101,14 @@ def test_values_of_no_record_are_counted_as_dead() -> None:
     found, progress = combine(rows)
     assert found == [(0, ON_TIME, b"a", 1, 1)]
     assert (progress["records"], progress["dead"]) == (1, 7)
+
+
+def test_keys_that_are_no_text_are_dead_where_the_key_is_text() -> None:
+    value = b"\x01" + b"\0" * 7
+    rows: list[Row] = [(b"a", value), (b"\xff", value), (None, value), (b"\xff", b"short")]
+    (row,) = Combiner(WordCount(), WINDOWS, 1).run(arrow_batches(rows, 0, 10))
+    progress = json.loads(row.progress)
+    assert (progress["records"], progress["dead"]) == (2, 2)
 
 
 def test_rows_of_two_topic_partitions_in_one_task_are_refused() -> None:

@@ -18,7 +18,16 @@ from pipelines.workloads.debs_q1 import DebsQ1
 from pipelines.workloads.keyed_sum import KeyedSum
 from pipelines.workloads.wordcount import WordCount
 
-__all__ = ["WORKLOADS", "Decoded", "KeyedSum", "Parsed", "Parser", "Workload", "create_workload"]
+__all__ = [
+    "WORKLOADS",
+    "Decoded",
+    "KeyedSum",
+    "Parsed",
+    "Parser",
+    "WordCount",
+    "Workload",
+    "create_workload",
+]
 
 WORKLOADS: dict[str, type[Workload]] = {
     "wordcount": WordCount,

@@ -101,6 +101,19 @@ class Workload(ABC):
     def decode(self, keys: pa.Array, values: pa.Array) -> Decoded:
         """Read raw record values; `keys` and `values` are binary arrays of one length."""
 
+    def valid_keys(self, keys: pa.Array) -> npt.NDArray[np.bool_] | None:
+        """Which raw keys (binary, all different) are this workload's; None: all of them.
+
+        Unless a workload knows better, keys of a text column must be UTF-8.
+        """
+        if not pa.types.is_string(self.key_fields[0].type):
+            return None
+        try:
+            keys.cast(pa.string())
+        except pa.ArrowInvalid:
+            return np.array([key is None or _is_utf8(key) for key in keys.to_pylist()])
+        return None
+
     def finish_keys(self, keys: pa.Array) -> list[pa.Array]:
         """Turn raw keys (binary, all different) into the key columns."""
         return [keys.cast(self.key_fields[0].type)]
@@ -133,3 +146,11 @@ class Workload(ABC):
     def oracle_gone(self) -> dict[str, Any]:
         """The values of a key that has left its last window, by name."""
         return dict.fromkeys(self.oracle_values(), 0)
+
+
+def _is_utf8(key: bytes) -> bool:
+    try:
+        key.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
