@@ -24,7 +24,7 @@ N_Est, K_Avg     mean load and keys of the last batches
 ================ ====================================================================
 
 Cost per record two table reads; per batch O(k) with k keys to sort and deal, and O(P) for each key
-above the mean. Memory 70 to 130 bytes per key of the batch, 48 more with the tree; after a batch
+above the mean. Memory 70 to 140 bytes per key of the batch, 48 more with the tree; after a batch
 only its plan stays. The caller keeps the records. Not for you where results must not wait for a
 batch, or where batches are small: every record waits for the last of its batch.
 
@@ -37,7 +37,7 @@ so a plan serves as a forecast too, and a key in no plan goes where its hash say
 
 Departures. Algorithm 2 takes the rests largest first: the last blocks with room then get thousands
 of small ones. We begin with the smallest, most of which stay on their key's own block; on 1M
-records, Zipf(1.0) over 100,000 keys, 16 blocks, that is a BCI of 0.8 instead of 2,690 keys and a
+records, Zipf(1.0) over 100,000 keys, 16 blocks, that is a BCI of 2 instead of 2,690 keys and a
 KSR of 1.0002 instead of 1.071 (``rests="largest_first"`` is as printed). A key is split three ways
 at most there, and a rest that fits nowhere is not spoken of: ours fills the block with most room,
 and so on until the rest fits. A block may exceed its capacity by up to the cut-off where keys do
@@ -164,7 +164,7 @@ class Prompt(Partitioner):
         Raises:
             InputError: Another number of weights or timestamps.
         """
-        self._reset_batch()
+        self._drop_batch()
         self.observe(key_hashes, weights, timestamps_ms)
         self.seal()
 
@@ -264,7 +264,7 @@ class Prompt(Partitioner):
             weights: ``float64[n]``, load of each record; None: 1 each.
             timestamps_ms: ``int64[n]``, for the tree.
         """
-        self._reset_batch()
+        self._drop_batch()
         numbers = self._observe(key_hashes, weights, timestamps_ms)
         self.seal()
         plan = self._state.plan
@@ -312,6 +312,10 @@ class Prompt(Partitioner):
             last_loads=np.empty(0),
             last_keys=np.empty(0),
         )
+
+    def _drop_batch(self) -> None:
+        if self.num_observed > 0:
+            self._reset_batch()
 
     def _reset_batch(self) -> None:
         state = self._state
