@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naive_dalton import NaiveDalton, NaivePublished
 
 from partitioners.dalton import Dalton, DaltonConfig
 from partitioners.hashing import mix64
-from naive_dalton import NaiveDalton, NaivePublished
 
 
 def zipf_ids(num_records: int, skew: float, num_ids: int, seed: int) -> npt.NDArray[np.int64]:
