@@ -12,7 +12,7 @@ tree is a treap whose priorities are mixed key numbers: O(log k) expected per up
 in every process. 48 bytes per key.
 
 Worth it only where the end of the interval must not wait: on 100,000 keys ``load_order`` sorts
-exactly in 1 ms, and the tree costs several times the counting of the records it follows.
+exactly in 2 ms, and the tree costs several times the counting of the records it follows.
 """
 
 from __future__ import annotations

@@ -35,10 +35,9 @@ class MicroBatch:
     """Keys of a micro-batch, numbered in the order of their first records.
 
     A slot of ``table`` is one word: 32 bits of the mixed key hash, and the key's number + 1; 0 is
-    an empty slot. With the place in the table 50 bits of a key are compared at 100,000 keys. Two
-    keys that agree in all of them, 1 batch in 200,000, are planned as one, which loses nothing: the
-    plan says where records go, not whose they are. Words of half the size made counting 1.5 times
-    faster. At most half of the slots are used.
+    an empty slot. At most half of the slots are used. With the place in the table 50 bits of a key
+    are compared at 100,000 keys; two keys that agree in all of them, about 1 batch in 200,000, are
+    planned as one. That loses nothing, for a plan says where records go, not whose they are.
     """
 
     table: npt.NDArray[np.uint64]  # uint64[slots], a power of two
@@ -184,7 +183,7 @@ def load_order(loads: Loads) -> npt.NDArray[np.int32]:
 
     A radix sort of the bits of a float64, which order as the numbers do where none is negative.
     Whole loads below 2**20 end in 32 zero bits, and digits that are all alike are passed over:
-    100,000 keys take 1 ms (``np.argsort``: 7 ms).
+    80,000 keys take 2 ms (a stable ``np.argsort``: 5 ms).
 
     Args:
         loads: ``float64[k]``, none negative.
