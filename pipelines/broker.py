@@ -26,13 +26,14 @@ from pipelines.broker_files import (
     write_settings,
 )
 from pipelines.broker_process import (
+    NotReadyError,
     choose_port,
     launch,
     stop_process,
     wait_until_ready,
     why_it_failed,
 )
-from pipelines.jars import kafka_jars
+from pipelines.jars import broker_classpath
 from pipelines.java import find_java
 from pipelines.places import keyspread_home, storage_error
 
@@ -128,7 +129,7 @@ class EmbeddedBroker:
                     f"a broker (pid {live.pid}, {live.bootstrap}) already runs on {self.data_dir}: "
                     "use it, stop it, or name another folder"
                 )
-            java, jars = find_java(), kafka_jars()
+            java, jars = find_java(), broker_classpath()
             for attempt in range(1, _PORT_ATTEMPTS + 1):
                 # A restart keeps its port, for clients have it in their metadata.
                 fixed = self._asked_port or self._port
@@ -152,7 +153,7 @@ class EmbeddedBroker:
                     stop_process(self._process, 0)
                     if isinstance(error, OSError):
                         raise storage_error(error, self.data_dir) from error
-                    if not isinstance(error, TimeoutError | ChildProcessError):
+                    if not isinstance(error, NotReadyError):
                         raise
                     tail = log_tail(self.data_dir)
                     if "Address already in use" in tail and attempt < _PORT_ATTEMPTS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import queue
+import re
 import socket
 import subprocess
 import sys
@@ -25,6 +26,10 @@ _DIE_WITH_PARENT = (
     "if os.getppid() != int(sys.argv[1]): sys.exit(1)\n"
     "os.execv(sys.argv[2], sys.argv[2:])\n"
 )
+
+
+class NotReadyError(Exception):
+    """A broker that was started ended or gave no answer."""
 
 
 def choose_port(asked: int | None, *taken: int) -> int:
@@ -128,20 +133,19 @@ def wait_until_ready(process: psutil.Process, bootstrap: str, timeout_s: float) 
         timeout_s: How long to wait.
 
     Raises:
-        ChildProcessError: The broker ended.
-        TimeoutError: It did not answer in time.
+        NotReadyError: The broker ended, or did not answer in time.
     """
     deadline = time.monotonic() + timeout_s
     host, _, port = bootstrap.rpartition(":")
     while not _ended_within(process, 0.1):
         if time.monotonic() > deadline:
-            raise TimeoutError(f"the broker gave no answer within {timeout_s:g} s")
+            raise NotReadyError(f"the broker gave no answer within {timeout_s:g} s")
         # A client on a closed port backs off longer and longer: knock first.
         with contextlib.suppress(OSError):
             socket.create_connection((host, int(port)), timeout=1).close()
             if _answers(bootstrap, min(10.0, max(0.5, deadline - time.monotonic()))):
                 return
-    raise ChildProcessError("the broker ended while it started")
+    raise NotReadyError("the broker ended while it started")
 
 
 def _answers(bootstrap: str, timeout_s: float) -> bool:
@@ -196,5 +200,7 @@ def why_it_failed(what: str, tail: str, data_dir: Path) -> str:
     elif "Permission denied" in tail:
         mend = f"part of {data_dir} belongs to somebody else; name another folder"
     else:
-        mend = f"the reason is in {log_path(data_dir)}; a new folder or a longer time-out may help"
+        said = re.search(r"^[\w.]*(?:Exception|Error): ([^\n]*)", tail, re.MULTILINE)
+        mend = f"Kafka says: {said.group(1)}; " if said else ""
+        mend += f"see {log_path(data_dir)}; a new folder or a longer time-out may help"
     return f"{what}: {mend}\n{tail}"

@@ -23,6 +23,7 @@ KAFKA_VERSION = "4.4.0"
 SCALA_VERSION = "2.13"
 FETCH_TIMEOUT_S = 900
 _MANIFEST = "complete.json"
+_LOGGING_ARTIFACTS = ("slf4j-api", "log4j-slf4j2-impl", "log4j-api", "log4j-core")
 
 
 def kafka_jars() -> list[Path]:
@@ -33,6 +34,24 @@ def kafka_jars() -> list[Path]:
         RunError: The jars could not be fetched.
     """
     return fetch_jars("org.apache.kafka", f"kafka_{SCALA_VERSION}", KAFKA_VERSION)
+
+
+def broker_classpath() -> list[Path]:
+    """Give what the broker's JVM loads: Kafka's jars, with PySpark's logging before them.
+
+    Kafka's own dependencies name a logging interface but no implementation, so that the broker
+    would write nothing, not even why it ends. PySpark has one.
+
+    Raises:
+        InputError: There is no fitting Java, or the cache cannot be written.
+        RunError: The jars could not be fetched.
+    """
+    jars = {_artifact(jar.name): jar for jar in _pyspark_jars_dir().glob("*.jar")}
+    logging = [jars[name] for name in _LOGGING_ARTIFACTS if name in jars]
+    return [
+        *logging,
+        *(jar for jar in kafka_jars() if _artifact(jar.name) not in _LOGGING_ARTIFACTS),
+    ]
 
 
 def connector_jars() -> list[Path]:
@@ -162,7 +181,7 @@ def _fetch_error(name: str, reason: str) -> RunError:
 def _reason(output: str) -> str:
     for pattern in (
         r"Server access error at url (\S+ \([^)]*\))",
-        r"unresolved dependency: ([^\n]*not found)",
+        r":: (\S+: not found)",
         r"((?:java\.net\.)?\w*(?:UnknownHost|Connect|NoRouteToHost|Timeout)\w*Exception[^\n]*)",
         r"\[FAILED\s*\] ([^\n]*)",
     ):

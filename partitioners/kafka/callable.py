@@ -38,16 +38,17 @@ class PartitionCallable:
         self._options = dict(options or {})
         self._name = partitioner if isinstance(partitioner, str) else partitioner.name
         self._partitioner: Partitioner | None = None
-        if isinstance(partitioner, str):
-            create(partitioner, 1, **self._options)  # a wrong name is told now, not at a record
-        elif self._options:
-            raise InputError("options go with a partitioner's name: give them to create() instead")
-        else:
-            self._partitioner = partitioner
-        if self._partitioner is not None and self._partitioner.traits.needs_batch:
+        if not isinstance(partitioner, str):
+            if self._options:
+                raise InputError(
+                    "options go with a partitioner's name: give them to create() instead"
+                )
+            self._partitioner = partitioner  # one that was given may have been fitted
+        # Made here only to tell a wrong name now, and not at the first record.
+        elif create(partitioner, 1, **self._options).traits.needs_batch:
             raise InputError(
                 f"{self._name} decides on whole batches, and this client asks record by record: "
-                "use a partitioner for streams such as pkg"
+                "give one that was fitted, or use a partitioner for streams such as pkg"
             )
         self._given = self._partitioner is not None
 
