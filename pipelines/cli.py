@@ -52,4 +52,7 @@ def options(
 
 def main() -> None:
     """Run the command line."""
+    from pipelines.interrupt import raise_on_stop_signals
+
+    raise_on_stop_signals()
     app()

@@ -27,6 +27,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 NUM_RECORDS = 30_000
 OUTAGE_SECONDS = 10.0
+# Records per second: all of them would take five minutes, so every run is stopped on its way.
+SLOW_RATE = 100
 WINDOWS = ("--window-ms", 10_000, "--slide-ms", 2_000, "--punctuation-records", 200)
 
 
@@ -36,7 +38,7 @@ def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def started(stream: Path, runs: Path, *more: object, wrapper: tuple[str, ...] = ()) -> Program:
-    """A run that goes on until it is stopped: a million records would take a fortnight."""
+    """A run under way."""
     args = ("run", "keyed-sum", "--input", stream, "--partitioner", "pkg", "--partitions", 3)
     return Program(*args, *WINDOWS, "--runs-dir", runs, *more, wrapper=wrapper)
 
@@ -68,7 +70,7 @@ def resumed_and_exact(runs: Path) -> None:
 
 
 def test_kill_9_then_resume(stream: Path, tmp_path: Path) -> None:
-    program = started(stream, tmp_path, "--rate", 1_000, "--batch-records", 1_000)
+    program = started(stream, tmp_path, "--rate", SLOW_RATE, "--batch-records", 1_000)
     program.wait_until(lambda: len(committed(tmp_path)) >= 2, "a second batch")
     again = Program("run", "--resume", the_run(tmp_path).name, "--runs-dir", tmp_path)
     code, _, err = again.finish()
@@ -81,7 +83,7 @@ def test_kill_9_then_resume(stream: Path, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_then_the_last_commit_is_lost_then_resume(stream: Path, tmp_path: Path) -> None:
-    program = started(stream, tmp_path, "--rate", 1_000, "--batch-records", 1_000)
+    program = started(stream, tmp_path, "--rate", SLOW_RATE, "--batch-records", 1_000)
     program.wait_until(lambda: len(committed(tmp_path)) >= 2, "a second batch")
     code, out, err = program.stop(signal.SIGINT)
     assert code == 130
@@ -134,7 +136,7 @@ def test_a_broker_away_for_ten_seconds(
         punctuation_records=200,
         batch_records=2_000,
         pace="rate",
-        pace_value=3_000.0,
+        pace_value=600.0,
     )
     folder = make_run_folder(tmp_path / "runs", config)
     bootstrap = own_broker.bootstrap
@@ -170,7 +172,7 @@ def test_a_disk_that_fills_stops_the_run_in_time(stream: Path, tmp_path: Path) -
     as_root = () if os.geteuid() == 0 else ("--user", "--map-root-user")
     mount = f'mount -t tmpfs -o size=300m tmpfs {disk} && exec "$@"'
     wrapper = ("unshare", "--mount", *as_root, "sh", "-c", mount, "sh")
-    program = started(stream, disk / "runs", "--rate", 500, wrapper=wrapper)
+    program = started(stream, disk / "runs", "--rate", SLOW_RATE, wrapper=wrapper)
     seen = Path(f"/proc/{program.process.pid}/root{disk}")
     program.wait_until(lambda: bool(committed(seen / "runs")), "a first batch")
     free = psutil.disk_usage(str(seen)).free
