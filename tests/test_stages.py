@@ -119,6 +119,24 @@ def test_any_windows_any_disorder(
     assert all(len(store.values) == 2 for store in engine.stores), "state left behind"
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_partitions_may_be_read_unevenly(tmp_path: Path, seed: int) -> None:
+    times = out_of_order(1500, 60_000, 3_000, seed)
+    partitions = deal(keyed(times), times, 8, slide_ms=1000, lateness_ms=1500, seed=seed)
+    naive = naive_sums(partitions, 6000, 1000)
+    engine = Engine(KeyedSum(), Windows(6000, 1000), tmp_path, 8, 5)
+    random = np.random.default_rng(seed)
+    at = [0] * 8
+    while any(low < len(rows) for low, rows in zip(at, partitions, strict=True)):
+        steps = (random.integers(0, 120, 8) * random.integers(0, 2, 8)).tolist()
+        engine.batch(
+            [rows[low : low + n] for low, n, rows in zip(at, steps, partitions, strict=True)]
+        )
+        at = [low + n for low, n in zip(at, steps, strict=True)]
+    assert engine.summary.late == naive.late > 0
+    assert values_of(engine) == naive.values
+
+
 @pytest.mark.parametrize("batch_rows", [100, 10**6])
 def test_top_of_every_window(tmp_path: Path, batch_rows: int) -> None:
     times = out_of_order(2000, 60_000, 0)
