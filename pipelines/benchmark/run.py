@@ -25,6 +25,7 @@ from pipelines.benchmark.site import DiskWatch, Site, open_site
 from pipelines.benchmark.verify import verify
 from pipelines.dead_letters import DeadLetters
 from pipelines.interrupt import Interrupted, stoppable
+from pipelines.java_client import java_client_settings
 from pipelines.run_lock import RunLock
 from pipelines.topics import make_topic, require_topic, stable_end_offsets
 from pipelines.workloads import Workload
@@ -126,6 +127,7 @@ def _start_query(
             results_dir=config.results_dir or folder / "results",
             checkpoint_dir=folder / "checkpoint",
             batch_records=config.batch_records,
+            kafka_options=java_client_settings(config.kafka),
             listener=lambda batch: progress.computed(batch.records, batch.windows),
         )
     except PySparkException as error:
