@@ -183,7 +183,7 @@ def test_a_damaged_folder_says_why(tmp_path: Path) -> None:
         pass
     (tmp_path / "topics" / "meta.properties").write_text("version=1\nnode.id=77\ncluster.id=x\n")
     with pytest.raises(
-        RunError, match="ended while it started: Kafka says: .*node id 77"
+        RunError, match=r"ended while it started: Kafka says: .*node id 77"
     ) as caught:
         EmbeddedBroker(tmp_path).start()
     assert caught.value.exit_code == 1
