@@ -267,7 +267,7 @@ class Partitioner(ABC):
             if isinstance(key, str):
                 key = key.encode()  # not left to hash64, which dies of a lone surrogate
             # Written out for murmur3: one more call would cost a tenth of the time there is.
-            key_hash = hash64(key)[0] if self._hash_one is None else self._hash_one(key)
+            key_hash = hash64(key)[0] if self._hash_one is None else self._hash_one(key)  # type: ignore[arg-type]
         except (TypeError, UnicodeEncodeError) as error:
             raise InputError(
                 "a key is bytes, str (without lone surrogates) or None, "

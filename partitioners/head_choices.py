@@ -94,8 +94,8 @@ class HeadState:
 def expected_partitions(num_keys: int, d: int, n: int, distinct: bool) -> float:
     """Say how many partitions the candidates of some keys cover, on average."""
     if distinct:
-        return n - n * (1.0 - d / n) ** float(num_keys)
-    return n - n * ((n - 1.0) / n) ** float(num_keys * d)
+        return float(n - n * (1.0 - d / n) ** float(num_keys))
+    return float(n - n * ((n - 1.0) / n) ** float(num_keys * d))
 
 
 @inlined

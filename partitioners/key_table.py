@@ -60,7 +60,7 @@ def find_slot(
 @inlined
 def is_full(num_keys: npt.NDArray[np.int64], partitions: npt.NDArray[np.int32]) -> bool:
     """Say whether the table must grow before the next record."""
-    return 2 * num_keys[0] >= partitions.size
+    return bool(2 * num_keys[0] >= partitions.size)
 
 
 @kernel

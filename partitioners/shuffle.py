@@ -59,7 +59,7 @@ def _route_one(key_hash: int, timestamp_ms: int, packed: npt.NDArray[np.int64]) 
     cursor, num_partitions = int64_at(packed, 0), int64_at(packed, 1)[0]
     partition = cursor[0]
     cursor[0] = partition + 1 if partition + 1 < num_partitions else 0
-    return partition
+    return int(partition)
 
 
 class Shuffle(Partitioner):

@@ -345,7 +345,7 @@ def test_decisions_equal_the_naive_twin_on_any_stream(name, ids, num_partitions,
 def test_every_name_has_a_twin():
     untested = set(PARTITIONERS) - set(TWINS)
     # Each name without a twin here says where its own is.
-    elsewhere = {name: "tests/naive_cardinality.py" for name in ("cm", "am", "cam", "lm")}
+    elsewhere = dict.fromkeys(("cm", "am", "cam", "lm"), "tests/naive_cardinality.py")
     elsewhere["dalton"] = "tests/naive_dalton.py"
     elsewhere |= dict.fromkeys(("key_groups", "prompt"), "tests/naive_batch.py")
     elsewhere |= dict.fromkeys(("dagreedy", "hot_fill"), "tests/naive_own.py")

@@ -1,0 +1,1 @@
+"""Fixed-memory summaries of key hashes: SpaceSaving, HyperLogLog, count-min."""

@@ -35,7 +35,7 @@ class Summary(NamedTuple):
     errors: npt.NDArray[np.float64]  # float64[c]
     order: npt.NDArray[np.int32]  # int32[c]: entries by falling count
     place: npt.NDArray[np.int32]  # int32[c]: where in order each entry is
-    index: npt.NDArray[np.int32]  # int32[m]: entry at each hash slot, or FREE; m >= 4 c
+    slots: npt.NDArray[np.int32]  # int32[m]: entry at each hash slot, or FREE; m >= 4 c
     num_entries: npt.NDArray[np.int64]  # int64[1]
     total: npt.NDArray[np.float64]  # float64[1]: load of all records
 
@@ -69,7 +69,7 @@ class SpaceSaving:
             self.errors,
             self.order,
             self.place,
-            self.index,
+            self.slots,
             self.num_entries,
             self.total,
         )
@@ -122,7 +122,7 @@ def _home(key_hash: np.uint64, num_slots: int) -> int:
 @inlined
 def _slot_of(summary: Summary, key_hash: np.uint64) -> int:
     """Find the slot of a key, or the free one where it belongs."""
-    index = summary.index
+    index = summary.slots
     last = index.size - 1
     slot = _home(key_hash, index.size)
     while index[slot] != FREE and summary.key_hashes[index[slot]] != key_hash:
@@ -133,7 +133,7 @@ def _slot_of(summary: Summary, key_hash: np.uint64) -> int:
 @inlined
 def _forget(summary: Summary, key_hash: np.uint64) -> None:
     """Take a key out of the index, and close the gap so that probing needs no tombstones."""
-    index = summary.index
+    index = summary.slots
     last = index.size - 1
     gap = _slot_of(summary, key_hash)
     slot = (gap + 1) & last
@@ -181,7 +181,7 @@ def offer(summary: Summary, key_hash: np.uint64, weight: float) -> int:
     """
     summary.total[0] += weight
     slot = _slot_of(summary, key_hash)
-    entry = as_int64(summary.index[slot])
+    entry = as_int64(summary.slots[slot])
     if entry != FREE:
         summary.counts[entry] += weight
         _rise(summary, entry)
@@ -200,7 +200,7 @@ def offer(summary: Summary, key_hash: np.uint64, weight: float) -> int:
         summary.errors[entry] = summary.counts[entry]
         summary.counts[entry] += weight
     summary.key_hashes[entry] = key_hash
-    summary.index[slot] = entry
+    summary.slots[slot] = entry
     _rise(summary, entry)
     return ~entry
 
@@ -208,7 +208,7 @@ def offer(summary: Summary, key_hash: np.uint64, weight: float) -> int:
 @inlined
 def clear(summary: Summary) -> None:
     """Forget everything."""
-    summary.index[:] = FREE
+    summary.slots[:] = FREE
     summary.num_entries[0] = 0
     summary.total[0] = 0.0
 
