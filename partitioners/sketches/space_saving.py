@@ -69,7 +69,7 @@ class SpaceSaving:
             self.errors,
             self.order,
             self.place,
-            self.slots,
+            self.index,
             self.num_entries,
             self.total,
         )
