@@ -176,26 +176,31 @@ def oldest_pane(tables: Tables) -> int:
 def mark_pair(tables: Tables, row: int, partition: int) -> None:
     """Note that the key of a row went to a partition now."""
     pair = row * tables.options[NUM_PARTITIONS] + partition
-    place = row * ROW_FIELDS
     if tables.last_pane[pair] < oldest_pane(tables):
-        if tables.rows[place + ROW_SPLIT] == 0:
-            tables.rows[place + ROW_OLDEST] = tables.clock[NOW_PANE]
-        tables.rows[place + ROW_SPLIT] += 1
+        _add_holder(tables, row, partition)
     tables.last_pane[pair] = tables.clock[NOW_PANE]
+
+
+@borrowing
+def _add_holder(tables: Tables, row: int, partition: int) -> None:
+    """Put a partition among those that hold the row's key, kept in order."""
+    place = row * ROW_FIELDS
+    base = row * tables.options[NUM_PARTITIONS]
+    split = tables.rows[place + ROW_SPLIT]
+    if split == 0:
+        tables.rows[place + ROW_OLDEST] = tables.clock[NOW_PANE]
+    position = base + split
+    while position > base and tables.holders[position - 1] > partition:
+        tables.holders[position] = tables.holders[position - 1]
+        position -= 1
+    tables.holders[position] = partition
+    tables.rows[place + ROW_SPLIT] = split + 1
 
 
 @borrowing_step
 def nth_holder(tables: Tables, row: int, number: int) -> int:
     """Give the partition that is ``number``-th, from 0, of those that hold the row's key."""
-    base = row * tables.options[NUM_PARTITIONS]
-    oldest = oldest_pane(tables)
-    partition = 0
-    while True:
-        if tables.last_pane[base + partition] >= oldest:
-            if number == 0:
-                return partition
-            number -= 1
-        partition += 1
+    return int(tables.holders[row * tables.options[NUM_PARTITIONS] + number])
 
 
 @borrowing_step
@@ -220,13 +225,14 @@ def learn(tables: Tables, row: int, partition: int, reward: float) -> float:
     tables.values[base + leaves + leaf] = value
     node = leaves + leaf
     best = value
-    winner = np.int32(leaf)
+    winner = leaf
     while node > 1:
         other = node ^ 1
         rival = tables.values[base + other]
-        if rival > best or (rival == best and other < node):
-            best = rival
-            winner = tables.winners[base + other]
+        # No branch: who wins cannot be predicted, and a wrong guess costs more than the step.
+        loses = (rival > best) | ((rival == best) & (other < node))
+        best = max(best, rival)
+        winner += (int(tables.winners[base + other]) - winner) * int(loses)
         node >>= 1
         tables.values[base + node] = best
         tables.winners[base + node] = winner
@@ -246,9 +252,12 @@ def expire_pairs(tables: Tables) -> None:
         if tables.rows[place + ROW_SPLIT] and tables.rows[place + ROW_OLDEST] < oldest:
             split = 0
             first = tables.clock[NOW_PANE]
-            for pair in range(row * num_partitions, (row + 1) * num_partitions):
-                pane = tables.last_pane[pair]
+            base = row * num_partitions
+            for number in range(tables.rows[place + ROW_SPLIT]):
+                partition = tables.holders[base + number]
+                pane = tables.last_pane[base + partition]
                 if pane >= oldest:
+                    tables.holders[base + split] = partition
                     split += 1
                     first = min(first, pane)
             tables.rows[place + ROW_SPLIT] = split

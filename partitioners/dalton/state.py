@@ -104,6 +104,7 @@ class DaltonState:
     values: npt.NDArray[np.float64]  # float64[r * 2 t]: Q-values in the leaves, maxima above them
     winners: npt.NDArray[np.int32]  # int32[r * 2 t]: leaf whose value a node shows
     last_pane: npt.NDArray[np.int64]  # int64[r * n]: pane a pair was last seen in
+    holders: npt.NDArray[np.int32]  # int32[r * n]: the pairs in the window, in order
     # Empty for one producer; of several: what the rewards since the last SYNC left and added.
     kept_share: npt.NDArray[np.float64]  # float64[r * t]
     kept_gain: npt.NDArray[np.float64]  # float64[r * t]
@@ -127,6 +128,7 @@ class Tables(NamedTuple):
     values: npt.NDArray[np.float64]
     winners: npt.NDArray[np.int32]
     last_pane: npt.NDArray[np.int64]
+    holders: npt.NDArray[np.int32]
     kept_share: npt.NDArray[np.float64]
     kept_gain: npt.NDArray[np.float64]
 
@@ -150,8 +152,9 @@ def open_tables(packed: npt.NDArray[np.int64]) -> Tables:
         float64_at(packed, 11),
         int32_at(packed, 12),
         int64_at(packed, 13),
-        float64_at(packed, 14),
+        int32_at(packed, 14),
         float64_at(packed, 15),
+        float64_at(packed, 16),
     )
 
 
@@ -174,6 +177,7 @@ def pack(
         state.values,
         state.winners,
         state.last_pane,
+        state.holders,
         state.kept_share,
         state.kept_gain,
     )
@@ -234,6 +238,7 @@ def new_state(num_partitions: int, config: DaltonConfig, *, keeps_rewards: bool)
         values=np.zeros(FIRST_ROWS * 2 * leaves),
         winners=np.zeros(FIRST_ROWS * 2 * leaves, np.int32),
         last_pane=np.zeros(FIRST_ROWS * num_partitions, np.int64),
+        holders=np.zeros(FIRST_ROWS * num_partitions, np.int32),
         kept_share=np.zeros(kept),
         kept_gain=np.zeros(kept),
     )
@@ -246,7 +251,7 @@ def num_rows(state: DaltonState) -> int:
 
 def double_rows(state: DaltonState) -> None:
     """Make room for twice the rows; ``row_index`` comes back empty, to be filled anew."""
-    for name in ("rows", "values", "winners", "last_pane", "kept_share", "kept_gain"):
+    for name in ("rows", "values", "winners", "last_pane", "holders", "kept_share", "kept_gain"):
         array = getattr(state, name)
         setattr(state, name, np.concatenate([array, np.zeros_like(array)]))
     state.row_index = np.zeros(2 * state.row_index.size, np.int64)

@@ -46,6 +46,7 @@ log = logging.getLogger(__name__)
 
 _POLL_S = 0.1
 _RETRY_S = 2.0
+_CHECK_S = 5.0  # librdkafka says nothing of a deleted topic for half a minute, so we look
 _CLOSE_S = 5.0
 _SYNC_TOPIC_CONFIG = {"retention.ms": "3600000"}
 _TABLE_TOPIC_CONFIG = {"cleanup.policy": "compact", "segment.ms": "600000"}
@@ -54,6 +55,7 @@ _PRODUCER_SETTINGS = {
     "linger.ms": 0,
     "message.timeout.ms": 10_000,
     "queue.buffering.max.messages": 1_000,
+    "topic.metadata.refresh.interval.ms": 5_000,
 }
 _NO_TOPIC = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -80,6 +82,7 @@ class _Wire:
         self.group = group
         self.num_partitions = num_partitions
         self._said: set[str] = set()
+        self._next_check = time.monotonic() + _CHECK_S
         self._producer = Producer(self.config | _PRODUCER_SETTINGS)
 
     def warn(self, reason: str) -> None:
@@ -97,10 +100,25 @@ class _Wire:
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "allow.auto.create.topics": False,
+            "topic.metadata.refresh.interval.ms": 5_000,
         }
         consumer = Consumer(self.config | settings)
         consumer.assign([TopicPartition(topic, 0, offset)])
         return consumer
+
+    def require_topics(self, consumer: Consumer) -> None:
+        """Look, now and then, whether the topics are still there.
+
+        Raises:
+            KafkaException: One is gone, or no broker answers.
+        """
+        if time.monotonic() < self._next_check:
+            return
+        self._next_check = time.monotonic() + _CHECK_S
+        for topic in (sync_topic(self.group), table_topic(self.group)):
+            error = consumer.list_topics(topic, timeout=_CLOSE_S).topics[topic].error
+            if error is not None and error.code() in _NO_TOPIC:
+                raise KafkaException(error)
 
     def send(self, topic: str, message: Message) -> None:
         raw = encode(message, self.group, self.num_partitions)
@@ -178,6 +196,7 @@ class KafkaAgentChannel:
         try:
             while not self._closed.is_set():
                 self._wire.serve()
+                self._wire.require_topics(consumer)
                 raw = consumer.poll(_POLL_S)
                 if raw is None:
                     continue
@@ -236,15 +255,21 @@ class KafkaReducerChannel:
 
     def receive(self, timeout_s: float) -> list[SyncMessage | LeaveMessage]:
         """Wait for messages; see ``ReducerChannel``."""
-        messages: list[SyncMessage | LeaveMessage] = []
         self._wire.serve()
-        wait_s = timeout_s
-        while (raw := self._consumer.poll(wait_s)) is not None:
-            wait_s = 0.0
+        try:
+            self._wire.require_topics(self._consumer)
+            return self._poll(timeout_s)
+        except KafkaException as error:
+            self._wire.warn(f"no messages come ({error}); trying again")
+            self._recover(error.args[0])
+            return []
+
+    def _poll(self, timeout_s: float) -> list[SyncMessage | LeaveMessage]:
+        messages: list[SyncMessage | LeaveMessage] = []
+        while (raw := self._consumer.poll(0.0 if messages else timeout_s)) is not None:
             error = raw.error()
             if error is not None:
-                self._recover(error)
-                break
+                raise KafkaException(error)
             message = self._wire.read(raw)
             if isinstance(message, SyncMessage | LeaveMessage):
                 messages.append(message)
@@ -261,12 +286,12 @@ class KafkaReducerChannel:
 
     def _recover(self, error: KafkaError) -> None:
         """Make the topics again if they are gone."""
-        self._wire.warn(f"no messages come ({error.str()}); trying again")
-        if error.code() in _NO_TOPIC:
-            try:
-                self._wire.ensure_topics()
-            except KeyspreadError as reason:
-                self._wire.warn(f"the topics cannot be made ({reason}); trying again")
-                return
-            self._consumer.close()
-            self._consumer = self._wire.consumer(sync_topic(self._wire.group), OFFSET_BEGINNING)
+        if error.code() not in _NO_TOPIC:
+            return
+        try:
+            self._wire.ensure_topics()
+        except KeyspreadError as reason:
+            self._wire.warn(f"the topics cannot be made ({reason}); trying again")
+            return
+        self._consumer.close()
+        self._consumer = self._wire.consumer(sync_topic(self._wire.group), OFFSET_BEGINNING)
