@@ -7,7 +7,6 @@ are exact whatever the batch boundaries and after any restart; see docs/pipeline
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -15,11 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from partitioners.errors import InputError, RunError, nearest
-from pipelines.batch_log import BatchLog
+from pipelines.batch_sink import BatchSink
 from pipelines.combine import Combiner
 from pipelines.listener import BatchProgress, ProgressListener
 from pipelines.panes import Windows
@@ -27,8 +26,8 @@ from pipelines.processor import ShardProcessor
 from pipelines.reduce import ShardReducer
 from pipelines.shards import shard_labels
 from pipelines.sinks import ResultWriter
-from pipelines.stages import COMBINED, REDUCED, combine_stage, sink_stage
-from pipelines.summary import QuerySummary, batch_record
+from pipelines.stages import COMBINED, REDUCED, combine_stage
+from pipelines.summary import QuerySummary
 from pipelines.workloads.base import Workload
 
 Emit = Literal["all", "changed", "top"]
@@ -116,70 +115,6 @@ class RunningQuery:
                 state_bytes=self._listener.state_bytes,
                 batch_seconds=list(self._listener.batch_seconds),
             )
-
-
-class BatchSink:
-    """What `foreachBatch` calls: writes a batch's results, then its entry in the batch log."""
-
-    def __init__(
-        self,
-        writer: ResultWriter,
-        on_batch: Callable[[BatchProgress], None] | None,
-    ) -> None:
-        self._writer = writer
-        self._on_batch = on_batch
-        self._log = BatchLog(Path(writer.folder))
-        self.lock = threading.Lock()
-        self.last_batch_id = -1
-        self.summary = QuerySummary()
-        for batch in self._log.read():
-            self._add(batch)
-
-    def __call__(self, frame: DataFrame, batch_id: int) -> None:
-        """Write one batch."""
-        if batch_id <= self.last_batch_id:
-            self._forget_from(batch_id)
-        rows = frame.mapInArrow(sink_stage(self._writer, batch_id), REDUCED).collect()
-        written = 0
-        if self._writer.emit == "top":
-            written = self._writer.write_top(
-                [bytes(row["runs"]) for row in rows if row["runs"]], batch_id
-            )
-        shards = sorted(
-            (
-                {"shard": row["shard"], **json.loads(row["summary"])}
-                for row in rows
-                if row["summary"]
-            ),
-            key=lambda shard: int(shard["shard"]),
-        )
-        written += sum(shard["rows"] for shard in shards)
-        batch = batch_record(
-            batch_id,
-            shards,
-            written,
-            time.time_ns() // 1_000_000,
-            self._writer.k,
-            self._writer.workload.aggregate.order_rows,
-        )
-        self._log.write(batch)
-        with self.lock:
-            self._add(batch)
-        if self._on_batch is not None:
-            self._on_batch(BatchProgress(batch_id, self.summary.records, self.summary.windows))
-
-    def _add(self, batch: dict[str, Any]) -> None:
-        self.summary.add(batch, self._writer.windows, self._writer.workload)
-        self.last_batch_id = batch["batch_id"]
-
-    def _forget_from(self, batch_id: int) -> None:
-        """Take a batch that is done again out of the sums."""
-        with self.lock:
-            self.summary = QuerySummary()
-            self.last_batch_id = -1
-            for batch in self._log.read():
-                if batch["batch_id"] < batch_id:
-                    self._add(batch)
 
 
 def start(

@@ -5,8 +5,9 @@ import pytest
 from streams import Row, arrow_batches
 
 from partitioners.errors import RunError
-from pipelines.combine import ON_TIME, Combiner
+from pipelines.combine import Combiner
 from pipelines.panes import Windows
+from pipelines.partials import ON_TIME
 from pipelines.punctuation import encode_watermark
 from pipelines.workloads import KeyedSum, WordCount
 
