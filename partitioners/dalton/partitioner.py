@@ -28,7 +28,7 @@ GL            ``GlobalTable.load``
 
 Cost per record: O(1) for keys that are not hot, whatever n; O(log n) for hot ones, and O(n) for
 the few explorations of a key at its split limit. Memory: 1 MB for the counts of 10,000 keys,
-8 bytes * n per slide of the window, about 30 bytes * n per hot key, of which there are at most n
+8 bytes * n per slide of the window, about 36 bytes * n per hot key, of which there are at most n
 per interval and usually a handful; it does not grow with the number of keys. Not for you where the
 order of one key's records matters; where hot keys turn hot and cold within one interval; or where
 replication is dear and skew is high: exploration brings every hot key to nearly all partitions.
@@ -72,6 +72,8 @@ from partitioners.dalton.state import (
     STOPPED,
     DaltonState,
     double_rows,
+    halve_rows,
+    has_spare_rows,
     new_options,
     new_state,
     pack,
@@ -174,6 +176,9 @@ class Dalton(Partitioner):
         weights: Loads | None,
         out: Partitions,
     ) -> None:
+        if has_spare_rows(self._state):
+            halve_rows(self._state)
+            self._index_rows()
         loads = NO_WEIGHTS if weights is None else weights
         start = 0
         while True:
@@ -203,5 +208,8 @@ class Dalton(Partitioner):
 
     def _make_room(self) -> None:
         double_rows(self._state)
+        self._index_rows()
+
+    def _index_rows(self) -> None:
         self._packed = pack(self._options, self._rates, self._state)
         rebuild_index(self._packed)

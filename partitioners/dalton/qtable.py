@@ -26,6 +26,7 @@ from partitioners.dalton.state import (
     NUM_ACTIVE,
     NUM_FULL,
     NUM_PARTITIONS,
+    NUM_USED,
     PUBLISHED,
     ROW_ACTIVE,
     ROW_EXPIRY_MS,
@@ -133,6 +134,7 @@ def take_row(tables: Tables, key_hash: np.uint64, home: int) -> int:
             tables.rows[place + ROW_KEY] = np.int64(key_hash)
             tables.rows[place + ROW_HOME] = home
             tables.rows[place + ROW_USED] = 1
+            tables.words[NUM_USED] += 1
             num_partitions = tables.options[NUM_PARTITIONS]
             tables.last_pane[row * num_partitions : (row + 1) * num_partitions] = 0
             _index_row(tables, row)
@@ -268,6 +270,7 @@ def expire_pairs(tables: Tables) -> None:
         if expired and tables.rows[place + ROW_SPLIT] == 0:
             deactivate(tables, row)
             tables.rows[place + ROW_USED] = 0
+            tables.words[NUM_USED] -= 1
             freed = True
     if freed:
         index_rows(tables)

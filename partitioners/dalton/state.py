@@ -47,7 +47,8 @@ INTERVAL_MS = 8
 INTERVAL_END_MS = 9
 NOW_MS = 10
 STOPPED = 11  # why the kernel came back
-NUM_WORDS = 12
+NUM_USED = 12  # rows in use, in the Q-table or dormant
+NUM_WORDS = 13
 
 # amounts: float64, change
 THRESHOLD = 0  # load from which a key is hot
@@ -251,7 +252,30 @@ def num_rows(state: DaltonState) -> int:
 
 def double_rows(state: DaltonState) -> None:
     """Make room for twice the rows; ``row_index`` comes back empty, to be filled anew."""
+    _move_rows(state, np.arange(num_rows(state)), 2 * num_rows(state))
+
+
+def halve_rows(state: DaltonState) -> None:
+    """Give back half of the rows, or more, of which few are in use; as ``double_rows``."""
+    used = np.flatnonzero(state.rows.reshape(-1, ROW_FIELDS)[:, ROW_USED])
+    moved_to = np.full(num_rows(state) + 1, -1)  # the last one for entries without a row
+    moved_to[used] = np.arange(len(used))
+    entry_rows = state.entries.reshape(-1, ENTRY_FIELDS).view(np.int64)[:, ENTRY_ROW]
+    entry_rows[:] = moved_to[entry_rows]
+    _move_rows(state, used, max(FIRST_ROWS, power_of_two(2 * len(used))))
+
+
+def has_spare_rows(state: DaltonState) -> bool:
+    """Say whether at most an eighth of the rows are in use."""
+    rows = num_rows(state)
+    return rows > FIRST_ROWS and 8 * int(state.words[NUM_USED]) <= rows
+
+
+def _move_rows(state: DaltonState, kept: npt.NDArray[np.int64], capacity: int) -> None:
+    rows = num_rows(state)
     for name in ("rows", "values", "winners", "last_pane", "holders", "kept_share", "kept_gain"):
-        array = getattr(state, name)
-        setattr(state, name, np.concatenate([array, np.zeros_like(array)]))
-    state.row_index = np.zeros(2 * state.row_index.size, np.int64)
+        old = getattr(state, name).reshape(rows, -1)
+        new = np.zeros((capacity, old.shape[1]), old.dtype)
+        new[: len(kept)] = old[kept]
+        setattr(state, name, new.reshape(-1))
+    state.row_index = np.zeros(8 * capacity, np.int64)

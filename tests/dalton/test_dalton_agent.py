@@ -182,6 +182,41 @@ def test_memory_does_not_grow_with_the_number_of_keys() -> None:
     assert dalton.state_bytes == before
 
 
+def test_memory_returns_when_hot_keys_vanish() -> None:
+    #  32 other keys are hot in each of 30 intervals, all within one window; then none is
+    dalton = Dalton(64, DaltonConfig(window_ms=10_000, slide_ms=100))
+    before = dalton.state_bytes
+    drift = np.repeat(np.arange(30, dtype=np.int64) * 32, 1_000)
+    drift += np.random.default_rng(2).integers(0, 32, len(drift))
+    times = np.repeat(np.arange(30) * 100, 1_000)
+    routed(dalton, hashes_of(drift), times)
+    assert dalton.state_bytes > 2 * before
+    calm = hashes_of(np.arange(5_000, 45_000))
+    out = routed(dalton, calm, np.arange(3_000, 43_000))
+    assert (out == dalton.candidates(calm)[:, 0]).all()
+    routed(dalton, calm[:1], np.array([43_000]))
+    assert dalton.state_bytes == before
+
+
+def test_giving_rows_back_changes_no_choice() -> None:
+    # Single calls never give rows back; batches of 50 do, in mid-interval too.
+    drift = np.repeat(np.arange(12, dtype=np.int64) * 8, 300) + np.tile(np.arange(8), 450)
+    calm = np.tile(np.arange(200, 203, dtype=np.int64), 1_500)
+    hashes = hashes_of(np.concatenate([drift, calm]))
+    times = np.arange(len(hashes), dtype=np.int64)
+    config = DaltonConfig(window_ms=1_200, slide_ms=300)
+    batches, single = Dalton(16, config), Dalton(16, config)
+    parts, sizes = [], []
+    for start in range(0, len(hashes), 50):
+        rows = slice(start, start + 50)
+        parts.append(routed(batches, hashes[rows], times[rows]))
+        sizes.append(batches.state_bytes)
+    assert max(sizes) > sizes[0] == sizes[-1]
+    signed = hashes.view(np.int64)
+    ones = [single._route_one(int(h), int(t)) for h, t in zip(signed, times, strict=True)]
+    assert np.concatenate(parts).tolist() == ones
+
+
 def test_a_waking_stream_makes_no_more_than_n_keys_hot_per_interval() -> None:
     # Three records in the first interval make the threshold tiny; then 5,000 keys come 5 times.
     dalton = Dalton(8, DaltonConfig(window_ms=10_000, slide_ms=1_000))
