@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partitioners.dalton import (
+    AgentChannel,
     CooperativeConfig,
     CooperativeDalton,
     Dalton,
@@ -432,3 +433,69 @@ def test_bad_bounds_are_refused() -> None:
         ReducerConfig(interval_ms=100, min_interval_ms=200)
     with pytest.raises(InputError, match="patience must be"):
         CooperativeConfig(patience=0)
+
+
+class _Dies(Exception):  # noqa: N818 - no error, the end of a process
+    pass
+
+
+class _Deadly:
+    """A channel whose agent is killed at one step of a sync."""
+
+    def __init__(self, inner: AgentChannel, step: str) -> None:
+        self.inner, self.step, self.calls = inner, step, 0
+
+    def _dies_at(self, step: str) -> None:
+        self.calls += self.step == step
+        if self.step == step and self.calls == 5:
+            raise _Dies
+
+    def send(self, message: SyncMessage | LeaveMessage) -> None:
+        self._dies_at("before sending")
+        self.inner.send(message)
+        self._dies_at("after sending")
+
+    def receive(self) -> list[GlobalTable]:
+        tables = self.inner.receive()
+        if tables:
+            self._dies_at("with the answer in hand")
+        return tables
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+@pytest.mark.parametrize("step", ["before sending", "after sending", "with the answer in hand"])
+def test_an_agent_killed_at_any_step_of_a_sync_is_replaced(step: str) -> None:
+    stream = zipf(40_000, 1_000, 1.4, seed=11)
+    times = np.arange(40_000)
+    deadly = [True]
+
+    def wrap(channel: AgentChannel) -> AgentChannel:
+        if deadly:
+            deadly.clear()
+            return _Deadly(channel, step)
+        return channel
+
+    group = Group(8, 2, reducer=ReducerConfig(lease_ms=3_000, wait_ms=500), wrap=wrap)
+    killed_ms = -1
+    for start in range(0, 40_000, 500):
+        group.now_ms = start
+        for number in range(2):
+            rows = slice(start + number, start + 500, 2)
+            out = np.empty(250, np.int32)
+            try:
+                group.agents[number].route(stream.key_hashes[rows], times[rows], out)
+            except _Dies:
+                killed_ms = start
+                group.agents[number] = group.new_agent(f"agent {number}")  # the same name again
+                group.agents[number].route(stream.key_hashes[rows], times[rows], out)
+            assert out.max() < 8
+        group.reduce()
+    assert killed_ms > 0
+    assert group.reducer is not None
+    assert group.reducer.members == ["agent 0", "agent 1"]
+    assert not any(agent.is_alone for agent in group.agents)
+    # Rounds went on meanwhile, and both were in the last ones.
+    assert len(group.tables) >= 36
+    assert group.tables[-1].num_agents == 2
