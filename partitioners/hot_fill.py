@@ -30,11 +30,10 @@ Several sources need not talk: homes follow from key, seed and shares, and each 
 the same shares. With 16 sources fragmentation grows by a few thousandths where keys are skewed.
 
 Not for you where a key's records must stay in order or on one partition (``key_hash``,
-``key_groups``); where no key is hot: hashing is almost as good then, the valve pays a few per cent of
-balance with 1 % of fragmentation (``valve=False``), and one source with room for a table of all keys
-balances better and keeps them whole (``cam``); where each source sees
-fewer than about 50 records per partition and window, for shares are noise then (``pkg``,
-``w_choices``).
+``key_groups``); where no key is hot: hashing is almost as good then, the valve pays a few per cent
+of balance with 1 % of fragmentation (``valve=False``), and one source with room for a table of all
+keys balances better and keeps them whole (``cam``); where each source sees fewer than about 50
+records per partition and window, for shares are noise then (``pkg``, ``w_choices``).
 
 Departures: W-Choices spreads each hot key over all partitions and gives every other key two;
 Dalton learns by trial which partitions a key should have, here they are computed from shares.
