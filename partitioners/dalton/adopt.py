@@ -20,12 +20,11 @@ from partitioners.dalton.qtable import (
 )
 from partitioners.dalton.state import (
     ENTRY_FIELDS,
-    ENTRY_GENERATION,
     ENTRY_KEY,
     ENTRY_LOAD,
     ENTRY_ROW,
-    GENERATION,
     LEAVES,
+    NUM_KEYS,
     NUM_PARTITIONS,
     ROW_ACTIVE,
     ROW_EXPIRY_MS,
@@ -45,10 +44,9 @@ def counted_keys(
     state: DaltonState,
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
     """List the keys of the count table with their loads in this interval."""
-    entries = state.entries.reshape(-1, ENTRY_FIELDS)
-    words = entries.view(np.int64)
-    live = words[:, ENTRY_GENERATION] == state.words[GENERATION]
-    return words[live, ENTRY_KEY].view(np.uint64), entries[live, ENTRY_LOAD]
+    slots = state.entry_order[: int(state.words[NUM_KEYS])]
+    entries = state.entries.reshape(-1, ENTRY_FIELDS)[slots]
+    return entries[:, ENTRY_KEY].copy().view(np.uint64), entries[:, ENTRY_LOAD]
 
 
 def heaviest(

@@ -83,6 +83,7 @@ def write_entry(
     if not found:
         tables.entry_words[entry + ENTRY_KEY] = np.int64(key_hash)
         tables.entry_words[entry + ENTRY_GENERATION] = tables.words[GENERATION]
+        tables.entry_order[tables.words[NUM_KEYS]] = entry // ENTRY_FIELDS
         tables.words[NUM_KEYS] += 1
 
 

@@ -97,6 +97,7 @@ class DaltonState:
     amounts: npt.NDArray[np.float64]  # float64[NUM_AMOUNTS]
     clock: npt.NDArray[np.int64]  # int64[CLOCK_FIELDS], see partitioners.panes
     entries: npt.NDArray[np.float64]  # float64[slots * ENTRY_FIELDS], loads of keys, this interval
+    entry_order: npt.NDArray[np.int32]  # int32[exact_keys]: slots of the entries, as they came
     sketch: npt.NDArray[np.float64]  # float64[depth * width], of keys past exact_keys
     ring: npt.NDArray[np.float64]  # float64[panes * n], load of each partition by pane
     loads: npt.NDArray[np.float64]  # float64[n], in the window
@@ -132,6 +133,7 @@ class Tables(NamedTuple):
     holders: npt.NDArray[np.int32]
     kept_share: npt.NDArray[np.float64]
     kept_gain: npt.NDArray[np.float64]
+    entry_order: npt.NDArray[np.int32]
 
 
 @inlined
@@ -156,6 +158,7 @@ def open_tables(packed: npt.NDArray[np.int64]) -> Tables:
         int32_at(packed, 14),
         float64_at(packed, 15),
         float64_at(packed, 16),
+        int32_at(packed, 17),
     )
 
 
@@ -181,6 +184,7 @@ def pack(
         state.holders,
         state.kept_share,
         state.kept_gain,
+        state.entry_order,
     )
 
 
@@ -231,6 +235,7 @@ def new_state(num_partitions: int, config: DaltonConfig, *, keeps_rewards: bool)
         amounts=amounts,
         clock=clock,
         entries=np.zeros(power_of_two(2 * config.exact_keys) * ENTRY_FIELDS),
+        entry_order=np.zeros(config.exact_keys, np.int32),
         sketch=new_counters(width, SKETCH_DEPTH),
         ring=np.zeros(window_ms // slide_ms * num_partitions),
         loads=np.zeros(num_partitions),
