@@ -73,6 +73,45 @@ def partitioners(
 
 @bench.command()
 @explains_errors
+def producer(
+    records: Records = 1_000_000,
+    partitions: Annotated[int, typer.Option(help="Partitions of the topic.")] = 8,
+    partitioner: Annotated[str, typer.Option(help="Ours.")] = "pkg",
+    rounds: Annotated[int, typer.Option(help="How often; one more warms up.")] = 3,
+    bootstrap: Servers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Our producer's rate beside the bare client's."""
+    import contextlib
+    import tempfile
+
+    from pipelines.benchmark import producer as benchmark
+    from pipelines.benchmark.report import stdout_console
+    from pipelines.broker import EmbeddedBroker
+    from pipelines.interrupt import stoppable
+
+    say = _say(as_json)
+    with stoppable(), contextlib.ExitStack() as stack:
+        if bootstrap is None:
+            say("starting a Kafka broker")
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="keyspread-bench-"))
+            bootstrap = stack.enter_context(EmbeddedBroker(folder)).bootstrap
+        say(f"producing {records:,} records in each way")
+        rates = benchmark.run_producer_bench(
+            bootstrap,
+            num_records=records,
+            num_partitions=partitions,
+            partitioner=partitioner,
+            rounds=rounds,
+        )
+    if as_json:
+        typer.echo(json.dumps({"rates": benchmark.as_json(rates)}))
+    else:
+        benchmark.print_producer_bench(rates, stdout_console())
+
+
+@bench.command()
+@explains_errors
 def windows(
     records: Records = 4_000_000,
     partitions: Annotated[int, typer.Option(help="Partitions of the topic.")] = 8,
