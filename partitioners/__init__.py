@@ -9,7 +9,25 @@ per algorithm; ``sketches`` and ``panes`` shared state; ``metrics`` what a routi
 seeded streams for benchmarks and tests; ``kafka`` the producer and the adapters.
 """
 
-from partitioners.base import ChoicePartitioner, Partitioner, Traits
-from partitioners.registry import PARTITIONERS, create
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from partitioners.base import ChoicePartitioner, Partitioner, Traits
+    from partitioners.registry import PARTITIONERS, create
 
 __all__ = ["PARTITIONERS", "ChoicePartitioner", "Partitioner", "Traits", "create"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the compiled part at its first use: it takes 2 s that Spark's workers need not pay."""
+    if name in ("ChoicePartitioner", "Partitioner", "Traits"):
+        from partitioners import base
+
+        return getattr(base, name)
+    if name in ("PARTITIONERS", "create"):
+        from partitioners import registry
+
+        return getattr(registry, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
