@@ -27,6 +27,8 @@ RUNS = (
     ("wordcount", "pkg"),
 )
 PARTITIONS = 8
+# A minute of work on little data: the JVM's second compiler would take more time than it gives.
+QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
 def run_demo(
@@ -71,6 +73,7 @@ def run_demo(
                 master=master,
                 spark_dir=scratch / "spark",
                 say=say,
+                spark_config=QUICK_START,
             ) as site,
         ):
             for config in configs:

@@ -98,6 +98,11 @@ class RunningQuery:
             raise RunError(_reason(error)) from error
 
     @property
+    def has_committed(self) -> bool:
+        """Whether a batch has been committed since the start."""
+        return self._listener.committed >= 0
+
+    @property
     def active(self) -> bool:
         """Whether the query runs."""
         return bool(self._query.isActive)

@@ -57,13 +57,14 @@ def spark_session(
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["JAVA_HOME"] = str(find_java().home)
+    if local := master.startswith("local"):
+        # On one machine nothing needs its host name, which may have no address.
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     logging = Path(__file__).with_name("log4j2.properties").as_uri()
     settings = {
         "spark.jars": ",".join(str(jar) for jar in connector_jars()),
         "spark.driver.memory": driver_memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}",
+        "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={logging}",
         "spark.python.daemon.module": "pipelines.worker_daemon",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -85,6 +86,8 @@ def spark_session(
         "spark.executorEnv.OMP_NUM_THREADS": "1",
         "spark.executorEnv.ARROW_NUM_THREADS": "1",
     }
+    if local:
+        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if local_dir is not None:
         settings["spark.local.dir"] = str(local_dir)
     conf = SparkConf().setMaster(master).setAppName(app_name)

@@ -111,7 +111,8 @@ def test_every_partition_gets_the_same_watermarks_and_the_end(stream: Path, tmp_
     marks = [
         [decode_watermark(value) for key, value in part if key is None] for part in log.partitions
     ]
-    assert marks[0] == marks[1] == marks[2] == [mark for _, mark in report.marks] + [END_MS]
+    expected = [NO_WATERMARK_MS, *(mark for _, mark in report.marks), END_MS]
+    assert marks[0] == marks[1] == marks[2] == expected
     assert marks[0] == sorted(set(marks[0]))
     assert len(marks[0]) > 50
     assert all(part[-1] == (None, MAGIC + END_MS.to_bytes(8, "little")) for part in log.partitions)

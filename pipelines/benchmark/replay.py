@@ -88,6 +88,7 @@ class Replay:
         already_sent: For each partition, how many messages an earlier attempt delivered.
         on_progress: Called now and then with the bytes of input read so far.
         lines_per_chunk: Lines parsed and routed at a time.
+        await_go: Send no record before `go` is called.
     """
 
     def __init__(
@@ -100,6 +101,7 @@ class Replay:
         already_sent: Sequence[int],
         on_progress: Callable[[int], None] = lambda _bytes: None,
         lines_per_chunk: int = LINES_PER_CHUNK,
+        await_go: bool = False,
     ) -> None:
         self.config = config
         self.workload = workload
@@ -124,6 +126,13 @@ class Replay:
         self._marks_sent = 0
         self._first_send_s: float | None = None
         self._stop = threading.Event()
+        self._go = threading.Event()
+        if not await_go:
+            self._go.set()
+
+    def go(self) -> None:
+        """Let the records follow: whoever reads them is ready."""
+        self._go.set()
 
     def stop(self) -> None:
         """Ask the replay to end; it raises `Stopped` soon."""
@@ -139,8 +148,14 @@ class Replay:
         """
         finished = False
         try:
+            # First a watermark that promises nothing: a query can run its first batch, the slowest
+            # by far, before the schedule of the records begins.
+            self._send_marks(NO_WATERMARK_MS)
+            while not self._go.wait(TICK_SECONDS):
+                self._check_stop()
             self._send_input()
-            self._send_end()
+            # At the end one that closes all windows.
+            self._send_marks(END_MS)
             finished = True
         finally:
             messages = self.sender.finish(stopped=not finished)
@@ -217,14 +232,15 @@ class Replay:
         self._marks_sent += int(messages.is_mark.sum())
         self.sender.send(messages.keys, messages.values, messages.partitions)
 
-    def _send_end(self) -> None:
-        """Close all windows on every partition."""
+    def _send_marks(self, watermark_ms: int) -> None:
+        """Send a watermark to every partition that does not have it from an earlier attempt."""
         targets = np.flatnonzero(self._in_topic == 0).astype(np.int32)
+        self._in_topic[self._in_topic > 0] -= 1
         if not len(targets):
             return
-        end = pa.array([encode_watermark(END_MS)] * len(targets), pa.binary())
+        marks = pa.array([encode_watermark(watermark_ms)] * len(targets), pa.binary())
         self._marks_sent += len(targets)
-        self.sender.send(pa.nulls(len(targets), pa.binary()), end, targets)
+        self.sender.send(pa.nulls(len(targets), pa.binary()), marks, targets)
 
     def _count(self, chunk: RoutedChunk) -> None:
         report = self.report

@@ -77,12 +77,15 @@ def execute(
             dead_letters,
             in_topic.tolist(),
             on_progress=progress.sent,
+            await_go=True,
         )
         query = _start_query(config, workload, folder, site, progress)
         sending = ReplayThread(replay)
         sending.start()
         try:
             while not query.await_end(POLL_SECONDS):
+                if resumed or query.has_committed:
+                    replay.go()
                 disk.check()
                 sending.raise_error()
                 if (report := sending.report) is not None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,6 @@ import psutil
 
 from partitioners.errors import InputError, RunError
 from pipelines.broker import EmbeddedBroker, broker_status
-from pipelines.interrupt import raise_on_stop_signals
 from pipelines.topics import client_settings, require_answer
 
 if TYPE_CHECKING:
@@ -59,6 +57,7 @@ def open_site(
     master: str,
     spark_dir: Path,
     say: Say,
+    spark_config: Mapping[str, str] | None = None,
 ) -> Iterator[Site]:
     """Start what runs need, and stop it afterwards.
 
@@ -70,6 +69,7 @@ def open_site(
         master: Spark master.
         spark_dir: For Spark's temporary files; it goes.
         say: Tells the user what is going on.
+        spark_config: Further settings of Spark.
 
     Raises:
         InputError: The broker does not answer, or there is no fitting Java.
@@ -79,70 +79,66 @@ def open_site(
         if bootstrap is None and not broker_dir.exists() and (status := broker_status()).running:
             bootstrap = status.bootstrap
             say(f"using the broker at {bootstrap}")
+        # Spark and the broker boot side by side: each alone leaves a core idle half the time.
+        say("starting Spark" + ("" if bootstrap else " and a Kafka broker"))
+        spark = stack.enter_context(_booting_spark(master, spark_dir, spark_config or {}))
         if bootstrap is None:
-            say("starting a Kafka broker")
             broker = stack.enter_context(EmbeddedBroker(broker_dir))
             bootstrap = broker.bootstrap
         settings = client_settings(bootstrap, kafka)
         require_answer(settings)
-        say("starting Spark")
-        spark = stack.enter_context(_spark(master, spark_dir))
+        session = _booted(spark, master, spark_dir)
         pids = [process.pid for process in psutil.Process().children(recursive=True)]
-        yield Site(bootstrap, settings, spark, tuple(pids), broker)
+        yield Site(bootstrap, settings, session, tuple(pids), broker)
         say("stopping Spark" + (" and the broker" if broker else ""))
 
 
 @contextlib.contextmanager
-def _spark(master: str, spark_dir: Path) -> Iterator[SparkSession]:
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+def _booting_spark(
+    master: str, spark_dir: Path, spark_config: Mapping[str, str]
+) -> Iterator[Future[SparkSession]]:
+    """Start Spark in a thread; stop it in the end, however far it came."""
     from pyspark import SparkContext
-    from pyspark.errors import PySparkException
 
     from pipelines.session import spark_session
 
     spark_dir.mkdir(parents=True, exist_ok=True)
-    try:
-        log = spark_dir.with_name("spark.log")
+    log = _spark_log(spark_dir)
+    with ThreadPoolExecutor(1, thread_name_prefix="keyspread-spark") as pool:
+        spark = pool.submit(
+            spark_session, master, local_dir=spark_dir, log_file=log, config=dict(spark_config)
+        )
         try:
-            with _output_to(log):
-                spark = spark_session(master, local_dir=spark_dir)
-        except (PySparkException, Py4JError) as error:
-            reason = next(filter(None, map(str.strip, str(error).splitlines())), "no reason given")
-            raise RunError(
-                f"Spark did not start with --master {master} ({reason[:200]}): check the master "
-                f"and the memory; its log is {log}"
-            ) from error
-        # PySpark put a Ctrl-C handler of its own in place of ours.
-        raise_on_stop_signals()
-        yield spark
-    finally:
-        if SparkContext._active_spark_context is not None:
-            SparkContext._active_spark_context.stop()
-        _stop_java()
-        shutil.rmtree(spark_dir, ignore_errors=True)
+            yield spark
+        finally:
+            wait([spark])
+            if SparkContext._active_spark_context is not None:
+                SparkContext._active_spark_context.stop()
+            _stop_java()
+            shutil.rmtree(spark_dir, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def _output_to(path: Path) -> Iterator[None]:
-    """Let processes started in the block write to a file.
+def _booted(spark: Future[SparkSession], master: str, spark_dir: Path) -> SparkSession:
+    """Wait for Spark.
 
-    The JVM and its Python workers inherit stdout and stderr; what they print must not come between
-    our own lines, nor into the one JSON object of `--json`.
+    Raises:
+        RunError: It did not start.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    kept = os.dup(1), os.dup(2)
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from pyspark.errors import PySparkException
+
     try:
-        with path.open("ab") as log:
-            os.dup2(log.fileno(), 1)
-            os.dup2(log.fileno(), 2)
-        yield
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        for number, copy in enumerate(kept, 1):
-            os.dup2(copy, number)
-            os.close(copy)
+        return spark.result()
+    except (PySparkException, Py4JError) as error:
+        reason = next(filter(None, map(str.strip, str(error).splitlines())), "no reason given")
+        raise RunError(
+            f"Spark did not start with --master {master} ({reason[:200]}): check the master "
+            f"and the memory; its log is {_spark_log(spark_dir)}"
+        ) from error
+
+
+def _spark_log(spark_dir: Path) -> Path:
+    return spark_dir.with_name("spark.log")
 
 
 def _stop_java() -> None:
