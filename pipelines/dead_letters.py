@@ -8,6 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TextIO
 
+from partitioners.errors import InputError
 from pipelines.text_input import RejectedLine
 
 
@@ -25,19 +26,41 @@ class DeadLetters:
         self.path = path
         self.count = 0
         self._file: TextIO | None = None
-        path.unlink(missing_ok=True)
+        # A device such as /dev/null stays.
+        if path.is_file():
+            path.unlink()
 
     def add(self, line: RejectedLine) -> None:
-        """Keep one line."""
-        if self._file is None:
-            self._file = self.path.open("w", encoding="utf-8")
-        self._file.write(json.dumps(asdict(line)) + "\n")
+        """Keep one line.
+
+        Raises:
+            InputError: The file cannot be written.
+        """
+        try:
+            if self._file is None:
+                self._file = self.path.open("w", encoding="utf-8")
+            self._file.write(json.dumps(asdict(line)) + "\n")
+        except OSError as error:
+            raise self._unwritable(error) from error
         self.count += 1
 
     def close(self) -> None:
-        """Write what is buffered."""
+        """Write what is buffered.
+
+        Raises:
+            InputError: The file cannot be written.
+        """
         if self._file is not None:
-            self._file.close()
+            try:
+                self._file.close()
+            except OSError as error:
+                raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> InputError:
+        return InputError(
+            f"cannot write the bad lines to {self.path} ({error.strerror}): free some space there, "
+            "or name a file that can be written"
+        )
 
     def __enter__(self) -> Self:
         return self

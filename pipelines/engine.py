@@ -20,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from partitioners.errors import InputError, RunError, nearest
 from pipelines.batch_sink import BatchSink
 from pipelines.combine import Combiner
+from pipelines.java_client import require_partitions
 from pipelines.listener import BatchProgress, ProgressListener
 from pipelines.panes import Windows
 from pipelines.processor import ShardProcessor
@@ -166,7 +167,8 @@ def start(
         listener: Called after each batch, in a thread of Spark's.
 
     Raises:
-        InputError: An option is out of range, or the checkpoint belongs to other settings.
+        InputError: An option is out of range, the topic has other partitions, or the checkpoint
+            belongs to other settings.
     """
     windows = Windows(window_ms, slide_ms)
     if emit not in EMITS:
@@ -188,6 +190,9 @@ def start(
         "emit": emit,
         "k": k,
     }
+    client = {**(kafka_options or {}), "bootstrap.servers": bootstrap}
+    # With too few the query would never end.
+    require_partitions(spark, client, topic, num_partitions)
     _pin(Path(checkpoint_dir), pinned)
     by_records = progress == "records"
     combiner = Combiner(workload, windows, num_shards, lateness_ms if by_records else None)
@@ -200,13 +205,12 @@ def start(
     session.conf.set("spark.sql.shuffle.partitions", str(num_shards))
     source = (
         session.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("failOnDataLoss", "true")
         .option("maxOffsetsPerTrigger", str(batch_records))
         .options(**KAFKA_TUNING)
-        .options(**{f"kafka.{name}": value for name, value in (kafka_options or {}).items()})
+        .options(**{f"kafka.{name}": value for name, value in client.items()})
         .load()
         .select("key", "value", "partition")
     )

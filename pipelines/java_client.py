@@ -1,13 +1,17 @@
-"""Security settings of librdkafka, in the words of the Java client that Spark reads with."""
+"""The Java client that Spark reads with: librdkafka's security settings in its words; topics."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.sql import SparkSession
+
 from partitioners.errors import InputError
 
 _LOGIN_MODULE = "org.apache.kafka.common.security"
+ANSWER_SECONDS = 30
 
 
 def java_client_settings(kafka: Mapping[str, str]) -> dict[str, str]:
@@ -42,6 +46,52 @@ def java_client_settings(kafka: Mapping[str, str]) -> dict[str, str]:
     if check := kafka.get("ssl.endpoint.identification.algorithm"):
         settings["ssl.endpoint.identification.algorithm"] = "" if check == "none" else check
     return settings
+
+
+def require_partitions(
+    spark: SparkSession, settings: Mapping[str, str], topic: str, num_partitions: int
+) -> None:
+    """See that a topic is there with the partitions a query is started for.
+
+    It is asked with the client, and so with the settings, that Spark will read it with.
+
+    Args:
+        spark: Its JVM asks.
+        settings: Of the Java client, `bootstrap.servers` among them.
+        topic: Its name.
+        num_partitions: What it has to have.
+
+    Raises:
+        InputError: There is no such topic, it has another number, or no server answers.
+    """
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    properties = jvm.java.util.Properties()
+    for name, value in settings.items():
+        properties.put(name, value)
+    admin = None
+    try:
+        admin = jvm.org.apache.kafka.clients.admin.Admin.create(properties)
+        names = jvm.java.util.Collections.singleton(topic)
+        seconds = jvm.java.util.concurrent.TimeUnit.SECONDS
+        described = admin.describeTopics(names).allTopicNames().get(ANSWER_SECONDS, seconds)
+        have = int(described[topic].partitions().size())
+    except Py4JJavaError as error:
+        reason = str(error.java_exception)
+        if "UnknownTopicOrPartition" in reason:
+            raise InputError(f"there is no topic {topic}: make it, or name another") from None
+        raise InputError(
+            f"Kafka at {settings['bootstrap.servers']} does not describe topic {topic} "
+            f"({reason.splitlines()[0][:200]}): check that it runs, and your permission"
+        ) from None
+    finally:
+        if admin is not None:
+            admin.close()
+    if have != num_partitions:
+        raise InputError(
+            f"topic {topic} has {have} partitions, not {num_partitions}: say {have}, or name "
+            "another topic"
+        )
 
 
 def _jaas(mechanism: str, kafka: Mapping[str, str]) -> str:

@@ -35,7 +35,7 @@ def storage_error(error: OSError, path: Path) -> KeyspreadError:
         'the disk that holds /data is full: free some space, or name a folder on another disk'
     """
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return RunError(
+        return InputError(
             f"the disk that holds {path} is full: free some space, or name a folder on another disk"
         )
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

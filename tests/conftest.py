@@ -1,15 +1,18 @@
-"""What all tests share: one real broker for the session, and topics with names of their own."""
+"""What all tests share: one real broker and one Spark, and topics with names of their own."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
 from partitioners.kafka import ensure_topic
 from pipelines.broker import EmbeddedBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 class TopicFactory(Protocol):
@@ -25,6 +28,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
     """A broker for all tests that do not stop theirs."""
     with EmbeddedBroker(tmp_path_factory.mktemp("broker")) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A Spark session for all tests that run in this process."""
+    from pipelines.session import spark_session
+
+    folder = tmp_path_factory.mktemp("spark")
+    session = spark_session("local[2]", local_dir=folder, log_file=folder / "spark.log")
+    yield session
+    session.stop()
 
 
 @pytest.fixture

@@ -147,37 +147,85 @@ def test_a_runs_folder_that_cannot_be_made(
     assert "Not a directory; name another folder with --runs-dir" in err
 
 
-@pytest.mark.parametrize(
-    ("option", "mount"), [("--runs-dir", "ro"), ("--runs-dir", "size=1m"), ("--results", "ro")]
-)
-def test_read_only_and_full_disks(tmp_path: Path, words: Path, option: str, mount: str) -> None:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    rest = [] if option == "--runs-dir" else ["--runs-dir", str(tmp_path / "runs")]
-    command = [sys.executable, "-c", "from pipelines.cli import main; main()", "run", "wordcount"]
-    command += ["--input", str(words), option, str(folder / "sub"), *rest]
-    ran = in_own_mounts(f"mount -t tmpfs -o {mount} tmpfs {folder}", command)
-    assert ran.returncode == 2, ran.stderr
-    reason = "Read-only file system" if mount == "ro" else "is full: "
-    assert reason in ran.stderr
-    assert f"with {option}" in ran.stderr
-    assert ran.stdout == ""
+# Runs one command after the other in one process, as the imports take seconds: a line of JSON
+# with environment and arguments comes in, one with exit code, stdout and stderr goes out.
+COMMANDS = """
+import contextlib, io, json, os, sys
+from pipelines.cli import app
+for line in sys.stdin:
+    environment, args = json.loads(line)
+    os.environ.update(environment)
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            app(args)
+        except SystemExit as left:
+            code = left.code or 0
+    print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
+"""
+SYSTEM_JAVA_FOLDERS = ("/usr/lib/jvm", "/usr/java", "/opt")
 
 
-def in_own_mounts(script: str, command: list[str]) -> subprocess.CompletedProcess[str]:
-    """Run a command that sees mounts of its own; nobody else does.
+@pytest.fixture(scope="module")
+def other_machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Keyspread]]:
+    """A machine without Java, and with disks /ro and /small in a folder; and commands on it.
 
-    Without root the kernel gives them in a user namespace.
+    It is a process with mounts of its own, which nobody else sees. Without root the kernel gives
+    them in a user namespace.
     """
+    folder = tmp_path_factory.mktemp("machine")
+    mounts = [f"mount -t tmpfs tmpfs {path}" for path in SYSTEM_JAVA_FOLDERS if Path(path).is_dir()]
+    for name, option in (("ro", "ro"), ("small", "size=1m")):
+        (folder / name).mkdir()
+        mounts.append(f"mount -t tmpfs -o {option} tmpfs {folder / name}")
     as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    shell = f'{script} && exec "$@"'
-    return subprocess.run(
-        ["unshare", "--mount", *as_root, "sh", "-c", shell, "sh", *command],
-        capture_output=True,
+    shell = " && ".join([*mounts, 'exec "$@"'])
+    with subprocess.Popen(
+        ["unshare", "--mount", *as_root, "sh", "-c", shell, "sh", sys.executable, "-c", COMMANDS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
         cwd=Path(__file__).parent.parent,
-    )
+        env={**os.environ, "KEYSPREAD_HOME": str(folder / "home")},
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+
+        def run(*args: object, **environment: object) -> tuple[int, str, str]:
+            said = {name: str(value) for name, value in environment.items()}
+            print(json.dumps([said, [str(arg) for arg in args]]), file=process.stdin, flush=True)
+            code, out, err = json.loads(process.stdout.readline())
+            return code, out, err
+
+        yield folder, run
+        process.stdin.close()
+        assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "disk", "reason"),
+    [
+        ("--runs-dir", "ro", "Read-only file system"),
+        ("--runs-dir", "small", "is full: "),
+        ("--results", "ro", "Read-only file system"),
+    ],
+)
+def test_read_only_and_full_disks(
+    other_machine: tuple[Path, Keyspread],
+    tmp_path: Path,
+    words: Path,
+    option: str,
+    disk: str,
+    reason: str,
+) -> None:
+    folder, keyspread = other_machine
+    rest = [] if option == "--runs-dir" else ["--runs-dir", tmp_path / "runs"]
+    args = ["--input", words, option, folder / disk / "sub", *rest]
+    code, out, err = keyspread("run", "wordcount", *args)
+    assert code == 2
+    assert reason in err
+    assert f"with {option}" in err
+    assert out == ""
 
 
 def fake_java(folder: Path, version: str) -> Path:
@@ -189,37 +237,37 @@ def fake_java(folder: Path, version: str) -> Path:
 
 
 @pytest.mark.parametrize(("version", "found"), [("", "found none"), ("11.0.2", "Java 11")])
-def test_no_java_or_a_wrong_one(tmp_path: Path, words: Path, version: str, found: str) -> None:
-    # The usual folders are looked into as well, so they are covered for this process.
+def test_no_java_or_a_wrong_one(
+    other_machine: tuple[Path, Keyspread], tmp_path: Path, words: Path, version: str, found: str
+) -> None:
+    _, keyspread = other_machine
     home = fake_java(tmp_path / "jdk", version) if version else tmp_path / "none"
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    cover = " && ".join(
-        f"mount -t tmpfs tmpfs {path}"
-        for path in ("/usr/lib/jvm", "/usr/java", "/opt")
-        if Path(path).is_dir()
+    (tmp_path / "tools").mkdir()
+    code, out, err = keyspread(
+        *("run", "wordcount", "--input", words, "--runs-dir", tmp_path / "runs", "--json"),
+        JAVA_HOME=home,
+        PATH=tmp_path / "tools",
+        HOME=tmp_path,
     )
-    command = [
-        *("env", f"JAVA_HOME={home}", f"PATH={tools}", f"HOME={tmp_path}"),
-        *(f"KEYSPREAD_HOME={tmp_path / 'home'}", sys.executable, "-c"),
-        *("from pipelines.cli import main; main()", "run", "wordcount", "--input", str(words)),
-        *("--runs-dir", str(tmp_path / "runs"), "--json"),
-    ]
-    ran = in_own_mounts(cover or "true", command)
-    assert ran.returncode == 2, ran.stderr
-    message = json.loads(ran.stdout)["error"]["message"]
+    assert code == 2, err
+    message = json.loads(out)["error"]["message"]
     assert found in message
     assert "apt-get install openjdk-17-jre-headless" in message
 
 
 def test_a_broker_that_does_not_answer_is_named(
-    keyspread: Keyspread, tmp_path: Path, words: Path, closed_port: int
+    keyspread: Keyspread,
+    tmp_path: Path,
+    words: Path,
+    closed_port: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("pipelines.topics.ANSWER_SECONDS", 2.0)
     servers = f"127.0.0.1:{closed_port}"
     args = ["--input", words, "--runs-dir", tmp_path / "runs", "--bootstrap", servers]
     code, _, err = keyspread("run", "wordcount", *args)
     assert code == 2
-    assert f"no answer from the Kafka servers {servers} within 10 s" in err
+    assert f"no answer from the Kafka servers {servers} within 2 s" in err
     code, _, err = keyspread("produce", "--topic", "t", "--input", words, "--bootstrap", servers)
     assert code == 2
     assert servers in err

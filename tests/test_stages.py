@@ -78,7 +78,7 @@ def test_late_records_do_not_depend_on_the_partitioning_either(tmp_path: Path) -
     assert found[0][1] > 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     size_ms=st.integers(1, 40),
     slide_ms=st.integers(1, 40),

@@ -79,6 +79,9 @@ def open_site(
         if bootstrap is None and not broker_dir.exists() and (status := broker_status()).running:
             bootstrap = status.bootstrap
             say(f"using the broker at {bootstrap}")
+        if bootstrap is not None:
+            # Before seconds go into a start of Spark that would be for nothing.
+            require_answer(client_settings(bootstrap, kafka))
         # Spark and the broker boot side by side: each alone leaves a core idle half the time.
         say("starting Spark" + ("" if bootstrap else " and a Kafka broker"))
         spark = stack.enter_context(_booting_spark(master, spark_dir, spark_config or {}))
@@ -86,7 +89,6 @@ def open_site(
             broker = stack.enter_context(EmbeddedBroker(broker_dir))
             bootstrap = broker.bootstrap
         settings = client_settings(bootstrap, kafka)
-        require_answer(settings)
         session = _booted(spark, master, spark_dir)
         pids = [process.pid for process in psutil.Process().children(recursive=True)]
         yield Site(bootstrap, settings, session, tuple(pids), broker)

@@ -6,7 +6,6 @@ With `--json` stdout holds exactly one JSON object also then:
 
 from __future__ import annotations
 
-import errno
 import functools
 import json
 import os
@@ -42,8 +41,7 @@ def explains_errors(command: Command) -> Command:
         try:
             return command(*args, **kwargs)
         except KeyspreadError as error:
-            code = EXIT_BAD_INPUT if _disk_is_full(error) else error.exit_code
-            _leave(str(error), code, as_json)
+            _leave(str(error), error.exit_code, as_json)
         except BrokenPipeError:
             # The reader of our output has gone (`| head`): nothing is left to be said.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -60,11 +58,6 @@ def explains_errors(command: Command) -> Command:
             _leave(str(error), error.exit_code, as_json)
 
     return wrapped  # type: ignore[return-value]
-
-
-def _disk_is_full(error: BaseException) -> bool:
-    cause = error.__cause__
-    return isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def _leave(message: str, code: int, as_json: bool) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -165,26 +164,6 @@ def test_an_adapter_imports_no_other_client(name: str, clients: tuple[str, ...])
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert tuple(ran.stdout.split()) == clients
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    from pyspark.sql import SparkSession
-
-    from pipelines.jars import connector_jars
-    from pipelines.java import find_java
-
-    os.environ["JAVA_HOME"] = str(find_java().home)
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.jars", ",".join(map(str, connector_jars())))
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "2")
-        .getOrCreate()
-    )
-    yield session
-    session.stop()
 
 
 @pytest.mark.spark

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +12,12 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from naive_windows import Row, Values, naive_sums
-from pyspark.sql import SparkSession
 from streams import deal, read_results
 
 from partitioners.errors import InputError, RunError
 from pipelines import engine
 from pipelines.batch_log import BatchLog
 from pipelines.punctuation import END_MS, encode_watermark
-from pipelines.session import spark_session
 from pipelines.shards import spark_partition
 from pipelines.text_input import read_chunks
 from pipelines.workloads import KeyedSum, Workload, create_workload
@@ -29,15 +27,6 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 MINUTE_MS = 60_000
 END_SECONDS = 240
 PRODUCER = {"enable.idempotence": True, "queue.buffering.max.messages": 10**7}
-
-
-@pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    log = tmp_path_factory.mktemp("spark") / "spark.log"
-    with log.open("wb"):
-        session = spark_session(log_file=log)
-    yield session
-    session.stop()
 
 
 @pytest.fixture
@@ -229,6 +218,16 @@ def test_other_settings_on_a_checkpoint_are_refused(send, run) -> None:
         run(topic, 1, num_shards=3)
     with pytest.raises(InputError, match=r"slide_ms = 60000, not 30000"):
         run(topic, 1, slide_ms=30_000)
+
+
+def test_a_topic_with_other_partitions_is_refused(send, run, tmp_path: Path) -> None:
+    topic = send([[(None, encode_watermark(END_MS))]] * 2)
+    for asked in (1, 3):
+        with pytest.raises(InputError, match=rf"has 2 partitions, not {asked}: say 2"):
+            run(topic, asked)
+    with pytest.raises(InputError, match="there is no topic nowhere: make it"):
+        run("nowhere", 1)
+    assert not list(tmp_path.glob("checkpoint*"))
 
 
 def test_a_topic_made_anew_is_explained(send, run, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 from pipelines.benchmark.prepare import RunConfig, make_run_folder, new_run_id
@@ -19,15 +20,14 @@ from pipelines.benchmark.progress import RunProgress, progress_bars
 from pipelines.benchmark.run import execute
 from pipelines.benchmark.site import Site
 from pipelines.broker import EmbeddedBroker
-from pipelines.session import spark_session
 from pipelines.topics import client_settings
 from tests.integration.programs import Program, keyed_lines, run_json
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
-NUM_RECORDS = 30_000
+NUM_RECORDS = 15_000
 OUTAGE_SECONDS = 10.0
-# Records per second: all of them would take five minutes, so every run is stopped on its way.
+# Records per second: all of them would take 150 s, so every run is stopped on its way.
 SLOW_RATE = 100
 WINDOWS = ("--window-ms", 10_000, "--slide-ms", 2_000, "--punctuation-records", 200)
 
@@ -98,16 +98,13 @@ def test_ctrl_c_then_the_last_commit_is_lost_then_resume(stream: Path, tmp_path:
     resumed_and_exact(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("moment", "number"),
-    [("starting a Kafka broker", signal.SIGINT), ("starting Spark", signal.SIGTERM)],
-)
+@pytest.mark.parametrize(("num_children", "number"), [(1, signal.SIGINT), (2, signal.SIGTERM)])
 def test_stopped_while_it_starts(
-    stream: Path, tmp_path: Path, moment: str, number: signal.Signals
+    stream: Path, tmp_path: Path, num_children: int, number: signal.Signals
 ) -> None:
     program = started(stream, tmp_path)
-    program.wait_for_line(moment)
-    program.wait_until(lambda: bool(program.family), "a child process")
+    program.wait_for_line("starting Spark and a Kafka broker")
+    program.wait_until(lambda: len(program.family) >= num_children, "its child processes")
     code, _, err = program.stop(number)
     assert code == 128 + number
     assert f"stopped by {number.name}" in err
@@ -123,7 +120,7 @@ def own_broker(tmp_path: Path) -> Iterator[EmbeddedBroker]:
 
 
 def test_a_broker_away_for_ten_seconds(
-    own_broker: EmbeddedBroker, stream: Path, tmp_path: Path
+    own_broker: EmbeddedBroker, spark: SparkSession, stream: Path, tmp_path: Path
 ) -> None:
     config = RunConfig(
         run_id=new_run_id(),
@@ -140,7 +137,7 @@ def test_a_broker_away_for_ten_seconds(
     )
     folder = make_run_folder(tmp_path / "runs", config)
     bootstrap = own_broker.bootstrap
-    site = Site(bootstrap, client_settings(bootstrap, {}), spark_session("local[2]"), ())
+    site = Site(bootstrap, client_settings(bootstrap, {}), spark, ())
     outage = threading.Thread(target=interrupt, args=(own_broker, folder))
     outage.start()
     with progress_bars(Console(quiet=True), shown=False) as bars:

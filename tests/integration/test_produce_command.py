@@ -28,7 +28,8 @@ def produce(
         capfd.readouterr()
         fixed = ["--bootstrap", bootstrap, "--dead-letters", tmp_path / "dead.jsonl", "--json"]
         try:
-            app([str(arg) for arg in ["produce", *args, *fixed]])
+            # What is said twice counts as it is said last.
+            app([str(arg) for arg in ["produce", *fixed, *args]])
         except SystemExit as left:
             code = int(left.code or 0)
         out, err = capfd.readouterr()
@@ -119,3 +120,18 @@ def test_input_without_a_record(produce: Any, make_topic: Any, tmp_path: Path) -
     code, _, err = produce("--topic", make_topic(1), "--input", path)
     assert code == 2
     assert "no record in the input: 1 bad lines" in err
+
+
+def test_bad_lines_that_cannot_be_kept(produce: Any, make_topic: Any, tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("k\tv\nno tab\n")
+    args = ["--topic", make_topic(1), "--input", path, "--dead-letters"]
+    for place, reason in (
+        ("/dev/full", "No space left on device"),
+        (tmp_path, "Is a directory"),
+        (path / "below", "Not a directory"),
+    ):
+        code, _, err = produce(*args, place)
+        assert code == 2
+        assert f"cannot write the bad lines to {place} ({reason}): free some space" in err
+    assert Path("/dev/full").is_char_device()

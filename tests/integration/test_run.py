@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 from partitioners.errors import InputError
@@ -20,7 +21,6 @@ from pipelines.benchmark.progress import RunProgress, progress_bars
 from pipelines.benchmark.report import read_cells, run_summary
 from pipelines.benchmark.run import execute
 from pipelines.benchmark.site import Site
-from pipelines.session import spark_session
 from pipelines.topics import client_settings, require_topic
 from tests.integration.programs import keyed_lines
 
@@ -28,10 +28,10 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module")
-def site(broker: Any) -> Site:
+def site(broker: Any, spark: SparkSession) -> Site:
     """The broker and the Spark session that all tests share."""
     settings = client_settings(broker.bootstrap, {})
-    return Site(broker.bootstrap, settings, spark_session("local[2]"), ())
+    return Site(broker.bootstrap, settings, spark, ())
 
 
 @pytest.fixture(scope="module")
