@@ -9,7 +9,7 @@ each of their records takes the least loaded of the key's homes. So imbalance st
 partition, a *valve* sends a part of them, always the same ones, to their second candidate. A
 chi-square test on the loads by first candidate notices drift, and the past is then forgotten.
 
-Papers: none; it is our own, of 2026, and docs/decisions/0010-hot-fill.md has measurements and the
+Papers: none; it is our own, of 2026, and docs/decisions/0003-hot-fill.md has measurements and the
 ways that lost. Its parts are known: keys that matter one by one, of Nasir et al., ICDE 2016,
 section III; balance and fragmentation as one aim, of Zapridou et al., "Dalton", VLDB 2022, section
 2; the table of heavy keys, of Metwally et al., ICDT 2005, section 3.1.

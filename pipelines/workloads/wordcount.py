@@ -65,7 +65,7 @@ class WordCount(Workload):
     # data
     name: ClassVar[str] = "wordcount"
     default_input: ClassVar[Path | None] = DATA / "anna_karenina.txt.gz"
-    default_window_ms: ClassVar[int] = 60_000
+    default_window_ms: ClassVar[int] = 30_000
     default_slide_ms: ClassVar[int] = 10_000
 
     def __init__(self, event_rate: int = 1000) -> None:
