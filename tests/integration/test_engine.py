@@ -95,7 +95,7 @@ TIMES = np.sort(np.random.default_rng(7).integers(0, 60 * MINUTE_MS, 20_000))
 
 @pytest.mark.parametrize(
     ("num_partitions", "num_shards", "batch_records"),
-    [(1, 1, 1_000_000), (3, 2, 7_777), (8, 5, 3_000)],
+    [(1, 1, 1_000_000), (3, 2, 7_777), (8, 5, 5_000)],
 )
 def test_every_window_is_exact(
     send, run, tmp_path: Path, num_partitions: int, num_shards: int, batch_records: int
@@ -161,7 +161,7 @@ def test_a_partition_20_minutes_behind_loses_nothing(send, run, tmp_path: Path) 
             rows += keyed(times[low : low + 60], seed=low)
             rows.append((None, encode_watermark(times[low] // MINUTE_MS * MINUTE_MS)))
         partitions.append([*rows, (None, encode_watermark(END_MS))])
-    query = run(send(partitions), 2, batch_records=1_000)
+    query = run(send(partitions), 2, batch_records=2_000)
     assert query.await_end(END_SECONDS)
     naive = naive_sums(partitions, 10 * MINUTE_MS, MINUTE_MS)
     assert naive.late == query.summary().late == 0

@@ -70,7 +70,7 @@ def resumed_and_exact(runs: Path) -> None:
 
 
 def test_kill_9_then_resume(stream: Path, tmp_path: Path) -> None:
-    program = started(stream, tmp_path, "--rate", SLOW_RATE, "--batch-records", 1_000)
+    program = started(stream, tmp_path, "--rate", SLOW_RATE, "--batch-records", 5_000)
     program.wait_until(lambda: len(committed(tmp_path)) >= 2, "a second batch")
     again = Program("run", "--resume", the_run(tmp_path).name, "--runs-dir", tmp_path)
     code, _, err = again.finish()
@@ -83,7 +83,7 @@ def test_kill_9_then_resume(stream: Path, tmp_path: Path) -> None:
 
 
 def test_ctrl_c_then_the_last_commit_is_lost_then_resume(stream: Path, tmp_path: Path) -> None:
-    program = started(stream, tmp_path, "--rate", SLOW_RATE, "--batch-records", 1_000)
+    program = started(stream, tmp_path, "--rate", SLOW_RATE, "--batch-records", 5_000)
     program.wait_until(lambda: len(committed(tmp_path)) >= 2, "a second batch")
     code, out, err = program.stop(signal.SIGINT)
     assert code == 130
@@ -131,7 +131,7 @@ def test_a_broker_away_for_ten_seconds(
         window_ms=10_000,
         slide_ms=2_000,
         punctuation_records=200,
-        batch_records=2_000,
+        batch_records=5_000,
         pace="rate",
         pace_value=600.0,
     )
