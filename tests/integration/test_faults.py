@@ -20,6 +20,7 @@ from pipelines.benchmark.progress import RunProgress, progress_bars
 from pipelines.benchmark.run import execute
 from pipelines.benchmark.site import Site
 from pipelines.broker import EmbeddedBroker
+from pipelines.cli import app
 from pipelines.topics import client_settings
 from tests.integration.programs import Program, keyed_lines, run_json
 
@@ -69,20 +70,9 @@ def resumed_and_exact(runs: Path) -> None:
     assert not (folder / "broker").exists()
 
 
-def test_kill_9_then_resume(stream: Path, tmp_path: Path) -> None:
-    program = started(stream, tmp_path, "--rate", SLOW_RATE, "--batch-records", 5_000)
-    program.wait_until(lambda: len(committed(tmp_path)) >= 2, "a second batch")
-    again = Program("run", "--resume", the_run(tmp_path).name, "--runs-dir", tmp_path)
-    code, _, err = again.finish()
-    assert code == 2
-    assert f"is live (process {program.process.pid})" in err
-    code, _, _ = program.stop(signal.SIGKILL)
-    assert code == -signal.SIGKILL
-    resumed_and_exact(tmp_path)
-    assert program.survivors() == []
-
-
-def test_ctrl_c_then_the_last_commit_is_lost_then_resume(stream: Path, tmp_path: Path) -> None:
+def test_ctrl_c_then_a_lost_commit_then_kill_9_then_resume(
+    stream: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     program = started(stream, tmp_path, "--rate", SLOW_RATE, "--batch-records", 5_000)
     program.wait_until(lambda: len(committed(tmp_path)) >= 2, "a second batch")
     code, out, err = program.stop(signal.SIGINT)
@@ -92,10 +82,25 @@ def test_ctrl_c_then_the_last_commit_is_lost_then_resume(stream: Path, tmp_path:
     assert f"stopped by SIGINT; go on with `keyspread run --resume {folder.name}`" in err
     assert "Traceback" not in err
     assert program.survivors() == []
+
     last = committed(tmp_path)[-1]
     last.unlink()
     last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
+    resume = ("run", "--resume", folder.name, "--runs-dir", str(tmp_path))
+    program = Program(*resume)
+    program.wait_until(
+        lambda: int(committed(tmp_path)[-1].name) > int(last.name),
+        "a batch more",
+    )
+    with pytest.raises(SystemExit) as refused:
+        app(resume)
+    assert refused.value.code == 2
+    assert f"is live (process {program.process.pid})" in capfd.readouterr().err
+    code, _, _ = program.stop(signal.SIGKILL)
+    assert code == -signal.SIGKILL
+
     resumed_and_exact(tmp_path)
+    assert program.survivors() == []
 
 
 @pytest.mark.parametrize(("num_children", "number"), [(1, signal.SIGINT), (2, signal.SIGTERM)])
