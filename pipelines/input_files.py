@@ -26,6 +26,14 @@ def position(raw: BinaryIO) -> int:
     return int(below.tell()) if below.seekable() else 0
 
 
+def is_pipe(path: Path | str) -> bool:
+    """Whether it can be read once only: standard input, a named pipe, a device."""
+    if str(path) == STDIN:
+        return True
+    file = Path(path)
+    return file.exists() and not file.is_file() and not file.is_dir()
+
+
 def open_input(path: Path | str) -> BinaryIO:
     """Open a plain or gzip file, or standard input (`-`), for reading bytes.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from partitioners.errors import InputError
-from pipelines.input_files import open_input, position, read_bytes
+from pipelines.input_files import is_pipe, open_input, position, read_bytes
 
 AUTO = "auto"
 BLOCK_BYTES = 1 << 20
@@ -157,6 +157,8 @@ class InputLines:
 def check_input(path: Path | str, encoding: str = AUTO) -> None:
     """Refuse, before a run, what can be seen cheaply to be unreadable.
 
+    Of a pipe nothing is read: what was read would be gone.
+
     Args:
         path: The file.
         encoding: ``auto`` or a codec; a codec is tried on the first MiB.
@@ -165,6 +167,8 @@ def check_input(path: Path | str, encoding: str = AUTO) -> None:
         InputError: Missing, unreadable, empty, truncated, or not in that encoding.
     """
     _line_decoder(encoding)
+    if is_pipe(path):
+        return
     with open_input(path) as raw:
         head = read_bytes(raw, str(path), BLOCK_BYTES)
         if not head:
@@ -177,15 +181,27 @@ def check_input(path: Path | str, encoding: str = AUTO) -> None:
 
 
 def _check_head(path: str, head: bytes, encoding: str) -> None:
+    mend = next((name for mark, name in _MARKS if head.startswith(mark)), "cp1252")
+    mend = "utf-8" if _is_utf8(head) else mend
     try:
         codecs.getincrementaldecoder(encoding)().decode(head)
     except UnicodeDecodeError as error:
         line = head.count(b"\n", 0, error.start) + 1
-        mend = "utf-8" if _is_utf8(head) else "cp1252"
         raise InputError(
             f"line {line} of {path} is not {encoding} (byte {error.start + 1} is "
             f"0x{head[error.start]:02x}): say --encoding {mend}, or leave it out to detect it"
         ) from None
+    except UnicodeError as error:
+        raise _not_encoded(path, encoding, error) from None
+
+
+def _not_encoded(path: str, encoding: str, error: UnicodeError) -> InputError:
+    # What is wrong with a file as a whole: UTF-16 and UTF-32 need a mark at its start.
+    reason = next(iter(str(error).splitlines()), "it cannot be decoded")
+    return InputError(
+        f"{path} is not {encoding} ({reason}): name the encoding it is in, such as utf-16-le for "
+        "UTF-16 without a mark, with --encoding, or leave it out to detect it"
+    )
 
 
 def _is_utf8(head: bytes) -> bool:
@@ -211,7 +227,10 @@ def _utf8_blocks(raw: BinaryIO, path: str, encoding: str) -> Iterator[bytes]:
     if codec and not _keeps_newlines(codec):
         decoder = codecs.getincrementaldecoder(codec)(errors="keyspread-mark")
     while block:
-        yield decoder.decode(block).encode() if decoder else block
+        try:
+            yield decoder.decode(block).encode() if decoder else block
+        except UnicodeError as error:
+            raise _not_encoded(path, codec, error) from None
         block = read_bytes(raw, path, BLOCK_BYTES)
     if decoder and (rest := decoder.decode(b"", final=True)):
         yield rest.encode()
@@ -260,10 +279,11 @@ def _line_decoder(encoding: str) -> LineDecoder:
         return _decode_auto
     try:
         codec = codecs.lookup(encoding)
-        text = codec.decode(b"")[0]
-    except LookupError:
-        text = None
-    if not isinstance(text, str):
+        # Some codecs are for bytes or for names, not for lines of text.
+        is_text = "".join(codecs.iterdecode(["a\nb".encode(encoding)], encoding)) == "a\nb"
+    except (LookupError, ValueError):
+        is_text = False
+    if not is_text:
         raise InputError(
             f'unknown encoding "{encoding}": give a codec such as utf-8, cp1252, latin-1 or '
             "utf-16, or leave it out to detect it"

@@ -77,6 +77,12 @@ WRONG_OPTIONS = [
     (["wordcount", "--kafka", "acks"], '--kafka "acks" is not key=value'),
     (["wordcount", "--kafka-config", "missing.properties"], "cannot read --kafka-config"),
     (["wordcount", "--resume", "nobody"], 'no run "nobody"'),
+    (["--resume", "nobody", "--input", "a", "--max"], "leave out --input, --max"),
+    (["wordcount", "--window-ms", str(2**60)], "--window-ms must be 1 to 9,007,199,254,740,992"),
+    (["wordcount", "--encoding", "rot13"], 'unknown encoding "rot13"'),
+    (["wordcount", "--encoding", "undefined"], 'unknown encoding "undefined"'),
+    (["wordcount", "--input", "-"], "- can be read once only"),
+    (["wordcount", "--input", "/dev/zero"], "/dev/zero can be read once only"),
     (["keyed-sum"], "keyed-sum ships no data: name a file with --input"),
 ]
 
@@ -110,6 +116,8 @@ def test_json_errors_are_one_object(keyspread: Keyspread, tmp_path: Path) -> Non
         (gzip.compress(b"many words " * 1000)[:-20], [], "is truncated: it ends after"),
         (b"\n \n--\n", [], "no record for wordcount in"),
         (b"caf\xe9\n", ["--encoding", "utf-8"], "say --encoding cp1252"),
+        ("a\n".encode("utf-16"), ["--encoding", "utf-8"], "say --encoding utf-16,"),
+        (b"word\n", ["--encoding", "utf-16"], "is not utf-16 (UTF-16 stream does not start"),
         (b"BZh9...", [], "is packed as bzip2: unpack it"),
     ],
 )

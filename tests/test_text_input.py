@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
 from pathlib import Path
 
@@ -188,3 +189,15 @@ def test_dead_letters_are_json_lines(tmp_path: Path) -> None:
     assert path.read_text() == (
         '{"path": "in.csv", "line_number": 3, "reason": "no number", "text": "a,\\u00fc"}\n'
     )
+
+
+def test_the_check_leaves_a_pipe_as_it_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    keeper = os.open(pipe, os.O_RDWR)  # as a reader and a writer, it waits for nobody
+    try:
+        os.write(keeper, b"a\nb\n")
+        check_input(pipe)
+        assert os.read(keeper, 100) == b"a\nb\n"
+    finally:
+        os.close(keeper)

@@ -14,6 +14,7 @@ from partitioners.hashing import hash_keys
 from pipelines.benchmark.content import TopicContent
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.watermark_clock import WatermarkClock
+from pipelines.input_files import is_pipe
 from pipelines.text_input import InputLines, check_input
 from pipelines.workloads import Workload, create_workload
 
@@ -54,6 +55,11 @@ def check_run(config: RunConfig) -> None:
     workload = make_workload(config)
     make_partitioners(config)
     for path in config.inputs:
+        if is_pipe(path):
+            raise InputError(
+                f"{path} can be read once only, and a run reads its input several times: save it "
+                "to a file and name that with --input"
+            )
         check_input(path, config.encoding)
     reasons: list[str] = []
     parser = workload.parser()

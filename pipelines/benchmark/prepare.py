@@ -238,7 +238,7 @@ class _writing:  # noqa: N801  reads as a verb where it is used
 
 def _in_range(option: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
-        upper = f" to {most:,}" if most < 2**53 else " or more"
+        upper = " or more" if most == 2**53 and value < least else f" to {most:,}"
         raise InputError(f"{option} must be {least}{upper}, not {value}")
 
 

@@ -158,22 +158,24 @@ def _refuse_changes(context: typer.Context) -> None:
     from partitioners.errors import InputError
 
     said = [
-        name
-        for name in context.params
-        if (source := context.get_parameter_source(name)) is not None
-        and source.name == "COMMANDLINE"
+        parameter.opts[0]
+        for parameter in context.command.params
+        if (name := parameter.name) is not None
         and name not in _RESUME_MAY_SAY
+        and (source := context.get_parameter_source(name)) is not None
+        and source.name == "COMMANDLINE"
     ]
     if said:
-        options = ", ".join(f"--{name.replace('_', '-')}" for name in said)
+        options = ", ".join(said)
         raise InputError(f"a resumed run goes on as it was started: leave out {options}")
 
 
 def _inputs(inputs: list[Path] | None, shipped: Path | None, workload: str) -> tuple[str, ...]:
     from partitioners.errors import InputError
+    from pipelines.input_files import STDIN
 
     if inputs:
-        return tuple(str(path.absolute()) for path in inputs)
+        return tuple(str(path if str(path) == STDIN else path.absolute()) for path in inputs)
     if shipped is None:
         raise InputError(f"{workload} ships no data: name a file with --input")
     return (str(shipped),)
