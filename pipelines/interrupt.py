@@ -58,11 +58,25 @@ def stoppable() -> Iterator[None]:
     raise_on_stop_signals()
     try:
         yield
+    except Exception as error:
+        # A stop signal often goes to all processes at once; then closing what is already gone
+        # fails, and that failure is not what there is to tell.
+        if (stopped := _stop_beneath(error)) is not None:
+            raise stopped from None
+        raise
     finally:
         ignore_stop_signals()
         stop_children(except_pids=known)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _stop_beneath(error: BaseException) -> Interrupted | None:
+    """Find the stop signal during whose clean-up an error came up."""
+    beneath = error.__context__
+    while beneath is not None and not isinstance(beneath, Interrupted):
+        beneath = beneath.__context__
+    return beneath
 
 
 def stop_children(except_pids: set[int]) -> None:

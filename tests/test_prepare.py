@@ -164,6 +164,20 @@ def test_a_stop_signal_ends_the_block_and_its_children(
     assert signal.getsignal(signal.SIGTERM) is handler
 
 
+def test_what_fails_while_a_stop_is_cleaned_up_does_not_hide_it() -> None:
+    def interrupted() -> None:
+        with stoppable():
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+            finally:
+                raise ConnectionRefusedError("the JVM had the same signal, and is gone")
+
+    with pytest.raises(Interrupted, match="stopped by SIGTERM"):
+        interrupted()
+    with pytest.raises(ConnectionRefusedError), stoppable():
+        raise ConnectionRefusedError("nobody asked to stop")
+
+
 def test_a_nearly_full_disk_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     DiskWatch(tmp_path).check()
     monkeypatch.setattr("pipelines.benchmark.site.LEAST_FREE_BYTES", 1 << 60)
