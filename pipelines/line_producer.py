@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from pipelines.dead_letters import DeadLetters
 from pipelines.input_files import STDIN
 from pipelines.text_input import LineChunk, Reject, RejectedLine, check_input, read_chunks
 from pipelines.topics import client_settings, make_topic, require_answer
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")  # what the workloads take, and fits 64 bits
 
 
 class KeyedRows(NamedTuple):
@@ -88,7 +91,7 @@ class LineSource:
                 else:
                     key, value = _column(columns, self.key_column), line
                 if self.time_column is not None:
-                    times.append(int(_column(columns, self.time_column)))
+                    times.append(_milliseconds(_column(columns, self.time_column)))
             except ValueError as error:
                 reject(RejectedLine(chunk.path, number, str(error), line))
                 continue
@@ -101,6 +104,12 @@ def _column(columns: list[str], number: int) -> str:
     if number > len(columns):
         raise ValueError(f"{len(columns)} columns, so there is no column {number}")
     return columns[number - 1]
+
+
+def _milliseconds(text: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise ValueError("event time is no integer of at most 18 digits")
+    return int(text)
 
 
 def produce_lines(
