@@ -330,6 +330,27 @@ def test_a_wrong_command_or_type_is_a_usage_error(keyspread: Keyspread) -> None:
     assert "--partitions" in err
 
 
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("windows", "--records", 0),
+        ("windows", "--shards", 0),
+        ("split", "--hot-fraction", 2),
+        ("split", "--iterations", 0),
+        ("producer", "--partitions", 0),
+        ("producer", "--rounds", 0),
+    ],
+    ids=str,
+)
+def test_a_benchmark_out_of_range_starts_nothing(
+    keyspread: Keyspread, args: tuple[object, ...]
+) -> None:
+    code, out, err = keyspread("bench", *args)
+    assert code == 2
+    assert out == ""
+    assert f"Invalid value for '{args[1]}': " in err
+
+
 def test_help_does_not_wait_for_heavy_imports() -> None:
     code = (
         "import sys; from pipelines.cli import app\n"

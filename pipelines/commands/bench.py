@@ -13,7 +13,10 @@ from pipelines.commands.options import AsJson
 
 bench = typer.Typer(help="Measure single parts.", no_args_is_help=True)
 
-Records = Annotated[int, typer.Option(help="Records of the stream.")]
+Records = Annotated[int, typer.Option(help="Records of the stream.", min=1)]
+TopicPartitions = Annotated[
+    int, typer.Option("--partitions", help="Partitions of the topic.", min=1, max=10_000)
+]
 Master = Annotated[str, typer.Option(help="Spark master.")]
 Servers = Annotated[
     str | None, typer.Option("--bootstrap", help="Kafka servers; left out: an own broker.")
@@ -75,9 +78,11 @@ def partitioners(
 @explains_errors
 def producer(
     records: Records = 1_000_000,
-    partitions: Annotated[int, typer.Option(help="Partitions of the topic.")] = 8,
+    partitions: Annotated[
+        int, typer.Option(help="Partitions of the topic.", min=1, max=10_000)
+    ] = 8,
     partitioner: Annotated[str, typer.Option(help="Ours.")] = "pkg",
-    rounds: Annotated[int, typer.Option(help="How often; one more warms up.")] = 3,
+    rounds: Annotated[int, typer.Option(help="How often; one more warms up.", min=1)] = 3,
     bootstrap: Servers = None,
     as_json: AsJson = False,
 ) -> None:
@@ -114,8 +119,10 @@ def producer(
 @explains_errors
 def windows(
     records: Records = 4_000_000,
-    partitions: Annotated[int, typer.Option(help="Partitions of the topic.")] = 8,
-    shards: Annotated[int, typer.Option(help="Reducers.")] = 2,
+    partitions: Annotated[
+        int, typer.Option(help="Partitions of the topic.", min=1, max=10_000)
+    ] = 8,
+    shards: Annotated[int, typer.Option(help="Reducers.", min=1, max=1_000)] = 2,
     master: Master = "local[2]",
     bootstrap: Servers = None,
     as_json: AsJson = False,
@@ -140,8 +147,8 @@ def windows(
 @explains_errors
 def split(
     records: Records = 24_000,
-    hot_fraction: Annotated[float, typer.Option(help="Share of the hot key.")] = 0.6,
-    iterations: Annotated[int, typer.Option(help="PBKDF2 iterations per record.")] = 1_000,
+    hot_fraction: Annotated[float, typer.Option(help="Share of the hot key.", min=0, max=1)] = 0.6,
+    iterations: Annotated[int, typer.Option(help="PBKDF2 iterations per record.", min=1)] = 1_000,
     master: Master = "local[2]",
     bootstrap: Servers = None,
     as_json: AsJson = False,
