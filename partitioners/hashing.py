@@ -46,8 +46,6 @@ Keys: TypeAlias = (
     Any  # a sequence of Key, or an Arrow array, chunked array or anything exporting one
 )
 
-_SIGNED_BITS = 1 << 63
-
 
 class HashedKeys(NamedTuple):
     """Key hashes, and which of the keys were null (their hash means nothing)."""
