@@ -21,8 +21,14 @@ import numpy.typing as npt
 from mmh3 import hash64
 
 from partitioners import hashing
+from partitioners._checks import (
+    require_length,
+    require_time,
+    weights_as_loads,
+    with_lengths_checked,
+)
 from partitioners._jit import ScalarKernel, handles
-from partitioners.errors import InputError, nearest
+from partitioners.errors import InputError, KeyspreadError, nearest
 from partitioners.hashing import HashFunction, Key, Keys
 
 KeyHashes: TypeAlias = npt.NDArray[np.uint64]
@@ -178,6 +184,11 @@ class Partitioner(ABC):
         self._state = self._new_state()
         self._bind()
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "route" in vars(cls):
+            cls.route = with_lengths_checked(cls.route)  # type: ignore[method-assign]
+
     # What an algorithm writes ---------------------------------------------------------------------
 
     @abstractmethod
@@ -195,6 +206,9 @@ class Partitioner(ABC):
             timestamps_ms: ``int64[n]``, event time; not read unless ``traits.uses_time``.
             out: ``int32[n]`` to fill.
             weights: ``float64[n]``, load of each record, 0 or more; None: 1 each.
+
+        Raises:
+            InputError: The arrays differ in length.
         """
 
     def _new_state(self) -> Any:
@@ -254,7 +268,7 @@ class Partitioner(ABC):
             The partition, 0 to ``num_partitions - 1``.
 
         Raises:
-            InputError: The key is neither bytes, text nor None.
+            InputError: The key is neither bytes, text nor None, or the time no int64.
 
         Example:
             >>> from partitioners import create
@@ -275,9 +289,13 @@ class Partitioner(ABC):
             ) from error
         if timestamp_ms is None:
             timestamp_ms = time_ns() // 1_000_000 if self.traits.uses_time else 0
-        if self._entry is None:
-            return self._route_one(key_hash, timestamp_ms)
-        partition = self._entry(key_hash, timestamp_ms, self._handles)
+        try:
+            if self._entry is None:
+                return self._route_one(key_hash, timestamp_ms)
+            partition = self._entry(key_hash, timestamp_ms, self._handles)
+        except (TypeError, ValueError, OverflowError) as error:
+            require_time(timestamp_ms, error)
+            raise
         if partition < 0:
             self._make_room()
             return ~partition
@@ -296,21 +314,21 @@ class Partitioner(ABC):
                 ``hashing.hash_keys``. A null key goes round robin and leaves the state alone.
             timestamps_ms: Event times, n of them; None: the wall clock of this call, where time
                 matters.
-            weights: Load of each record; None: 1 each.
+            weights: Load of each record, finite and 0 or more; None: 1 each.
 
         Returns:
             ``int32[n]``.
 
         Raises:
-            InputError: Keys of another type, or another number of timestamps or weights.
+            InputError: Keys, timestamps or weights of another type or number, or out of range.
         """
         chunks = hashing.key_chunks(keys)
         num_records = sum(len(chunk) for chunk in chunks)
         times = self._times(timestamps_ms, num_records)
         loads = None
         if weights is not None:
-            loads = np.ascontiguousarray(weights, np.float64)
-            _require_length("weights", loads, num_records)
+            loads = weights_as_loads(weights)
+            require_length("weights", loads, num_records)
         out = np.empty(num_records, np.int32)
         position = 0
         for chunk in chunks:
@@ -333,6 +351,7 @@ class Partitioner(ABC):
         return {
             "name": self.name,
             "num_partitions": self._num_partitions,
+            "options": dataclasses.asdict(self.config),
             "null_cursor": self._null_cursor,
             "arrays": arrays,
         }
@@ -344,22 +363,46 @@ class Partitioner(ABC):
             snapshot: From a partitioner of the same name, partitions and options.
 
         Raises:
-            InputError: It is of another name or number of partitions, or not a whole snapshot.
+            InputError: It is of another name, number of partitions or options, or not a whole
+                snapshot; the state stays as it was.
         """
-        for field, own in (("name", self.name), ("num_partitions", self._num_partitions)):
+        try:
+            state, null_cursor = self._state_of(snapshot)
+        except KeyspreadError:
+            raise
+        except (AttributeError, LookupError, TypeError, ValueError, OverflowError) as error:
+            raise InputError(
+                f"this is no whole snapshot of {self.name} ({error!r}); give what snapshot() gave"
+            ) from error
+        self._null_cursor = null_cursor
+        self._state = state
+        self._bind()
+
+    def _state_of(self, snapshot: Snapshot) -> tuple[Any, int]:
+        """Read a snapshot: the state, and where the null keys are."""
+        made = {
+            "name": self.name,
+            "num_partitions": self._num_partitions,
+            "options": dataclasses.asdict(self.config),
+        }
+        for field, own in made.items():
             if snapshot.get(field) != own:
                 raise InputError(
                     f"the snapshot has {field} {snapshot.get(field)!r} but this partitioner "
                     f"{own!r}; restore it into one made as the first was"
                 )
         state = self._new_state()
-        own_names = set(_flatten(state))
-        if own_names != set(snapshot["arrays"]):
-            raise InputError("the snapshot is of another version: its arrays have other names")
+        arrays = _flatten(state)
+        if set(arrays) != set(snapshot["arrays"]):
+            raise InputError(
+                "the snapshot is of another version: its arrays have other names; take a new one"
+            )
+        for name, own in arrays.items():
+            given = np.asarray(snapshot["arrays"][name])
+            if (given.dtype, given.ndim) != (own.dtype, own.ndim):
+                raise ValueError(f"{name} is {given.ndim}-dimensional {given.dtype}")
         _put_back(state, snapshot["arrays"], "")
-        self._null_cursor = int(snapshot["null_cursor"])
-        self._state = state
-        self._bind()
+        return state, int(snapshot["null_cursor"]) % self._num_partitions
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self._num_partitions, self.config, self.snapshot())
@@ -408,13 +451,17 @@ class Partitioner(ABC):
             return np.full(num_records, time_ns() // 1_000_000, np.int64)
         times = np.asarray(timestamps_ms)
         if times.dtype.kind == "M":
+            if np.isnat(times).any():
+                raise InputError("timestamps_ms has gaps (NaT): give each record a time")
             times = times.astype("datetime64[ms]")
         elif times.dtype.kind not in "iu" and times.size:
             raise InputError(
                 f"timestamps_ms are whole milliseconds or datetime64, not {times.dtype}"
             )
+        elif times.dtype == np.uint64 and times.size:
+            require_time(int(times.max()))
         whole = np.ascontiguousarray(times.astype(np.int64, copy=False))
-        _require_length("timestamps_ms", whole, num_records)
+        require_length("timestamps_ms", whole, num_records)
         return whole
 
 
@@ -513,11 +560,6 @@ def make_config(config_type: type[Config], name: str, options: dict[str, Any]) -
             listing = nearest(option, known) if known else "it has none"
             raise InputError(f'{name} has no option "{option}"; {listing}')
     return config_type(**options)
-
-
-def _require_length(name: str, values: npt.NDArray[Any], num_records: int) -> None:
-    if values.shape != (num_records,):
-        raise InputError(f"{name} must be {num_records} values, one per key, not {values.shape}")
 
 
 def _flatten(state: Any, prefix: str = "") -> dict[str, npt.NDArray[Any]]:

@@ -62,7 +62,7 @@ def create(name: str, num_partitions: int, **options: Any) -> Partitioner:
         >>> create("pkg", 8, d=3).config.d
         3
     """
-    kind = PARTITIONERS.get(name)
+    kind = PARTITIONERS.get(name) if isinstance(name, str) else None
     if kind is None:
-        raise InputError(f'no partitioner is called "{name}"; {nearest(name, PARTITIONERS)}')
+        raise InputError(f'no partitioner is called "{name}"; {nearest(str(name), PARTITIONERS)}')
     return kind(num_partitions, make_config(kind.config_type, name, options))

@@ -194,6 +194,63 @@ def test_a_snapshot_of_something_else_is_refused(name):
 
 
 @every_partitioner
+@pytest.mark.parametrize("broken", ["", None, {"null_cursor": "x"}, {"arrays": None}])
+def test_a_broken_snapshot_is_refused(name, broken):
+    partitioner = create(name, NUM_PARTITIONS)
+    whole = partitioner.snapshot()
+    with pytest.raises(InputError, match="give what snapshot"):
+        partitioner.restore(whole | broken if broken else broken)
+    for array in whole["arrays"]:
+        arrays = whole["arrays"] | {array: np.array(["x"])}
+        with pytest.raises(InputError, match="give what snapshot"):
+            partitioner.restore(whole | {"arrays": arrays})
+
+
+def test_a_snapshot_of_other_options_is_refused():
+    with pytest.raises(InputError, match="the snapshot has options"):
+        create("pkg", NUM_PARTITIONS, d=3).restore(create("pkg", NUM_PARTITIONS).snapshot())
+
+
+@every_partitioner
+@pytest.mark.parametrize(
+    ("times", "weights", "sentence"),
+    [
+        ([1], None, "timestamps_ms must be 2 values"),
+        (np.array([1, 2**63], np.uint64), None, "whole milliseconds in 64 bits"),
+        (np.array(["2015-01-01", "NaT"], "datetime64[ms]"), None, "has gaps"),
+        ([1, 2], [1], "weights must be 2 values"),
+        ([1, 2], [1, -1], "weights must be finite and 0 or more"),
+        ([1, 2], [np.nan, 1], "weights must be finite and 0 or more"),
+        ([1, 2], [np.inf, 1], "weights must be finite and 0 or more"),
+        ([1, 2], ["a", "b"], "weights are numbers"),
+    ],
+)
+def test_times_and_weights_out_of_range_are_refused(name, times, weights, sentence):
+    with pytest.raises(InputError, match=sentence):
+        create(name, NUM_PARTITIONS).partition_batch(["a", "b"], times, weights)
+
+
+@every_partitioner
+def test_route_refuses_arrays_of_other_lengths(name):
+    hashes, times = np.arange(3, dtype=np.uint64), np.zeros(3, np.int64)
+    for out, weights in ((2, None), (4, None), (3, np.ones(2))):
+        with pytest.raises(InputError, match="give one per record"):
+            create(name, NUM_PARTITIONS).route(hashes, times, np.empty(out, np.int32), weights)
+
+
+def test_one_time_that_is_none_is_refused():
+    for time in ("x", 2**63):
+        with pytest.raises(InputError, match="whole milliseconds in 64 bits"):
+            create("cam", NUM_PARTITIONS).partition("a", time)
+
+
+@pytest.mark.parametrize("name", [5, None])
+def test_a_name_that_is_no_text_is_refused(name):
+    with pytest.raises(InputError, match="no partitioner is called"):
+        create(name, NUM_PARTITIONS)
+
+
+@every_partitioner
 def test_a_pickle_goes_on_as_the_original(name):
     partitioner = create(name, NUM_PARTITIONS)
     keys, times = STREAM.keys, STREAM.timestamps_ms
