@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import socket
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -46,6 +47,13 @@ def explains_errors(command: Command) -> Command:
             # The reader of our output has gone (`| head`): nothing is left to be said.
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise typer.Exit(EXIT_PIPE) from None
+        except socket.gaierror as error:
+            _leave(
+                f"a host name could not be looked up ({error.strerror or error}): check the "
+                "names given, and that /etc/hosts has localhost",
+                EXIT_BAD_INPUT,
+                as_json,
+            )
         except OSError as error:
             where = f" {error.filename}" if error.filename else ""
             _leave(
