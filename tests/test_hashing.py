@@ -10,6 +10,7 @@ import zlib
 import mmh3
 import naive
 import numpy as np
+import polars
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -171,8 +172,7 @@ def test_fixed_size_binary_null_type_and_nothing():
     assert hashing.hash_keys(dictionary_of_nulls).tolist() == [0, 0]
 
 
-def test_polars_and_pandas_columns_are_read_through_arrow():
-    polars = pytest.importorskip("polars")
+def test_polars_columns_are_read_through_arrow():
     expected = hashing.hash_keys(TEXT).tolist()
     assert hashing.hash_keys(polars.Series("key", TEXT)).tolist() == expected
 
