@@ -114,8 +114,10 @@ def _booting_spark(
             yield spark
         finally:
             wait([spark])
-            if SparkContext._active_spark_context is not None:
-                SparkContext._active_spark_context.stop()
+            # A stop signal to the whole group may have taken the JVM: then there is none to ask.
+            with contextlib.suppress(Exception):
+                if SparkContext._active_spark_context is not None:
+                    SparkContext._active_spark_context.stop()
             _stop_java()
             shutil.rmtree(spark_dir, ignore_errors=True)
 
