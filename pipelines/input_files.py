@@ -41,6 +41,8 @@ def open_input(path: Path | str) -> BinaryIO:
         InputError: It is missing, a folder, unreadable, empty or packed in another way.
     """
     if str(path) == STDIN:
+        if sys.stdin is None:
+            raise InputError("standard input is closed: name a file with --input")
         file, name = sys.stdin.buffer, "standard input"
     else:
         file, name = _open_file(Path(path)), str(path)

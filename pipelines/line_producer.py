@@ -9,18 +9,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from confluent_kafka.admin import AdminClient
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
 from partitioners.errors import InputError
 from partitioners.kafka import PartitionedProducer
+from partitioners.kafka.settings import admin_settings
+from partitioners.kafka.topics import count_partitions
 from partitioners.metrics import imbalance
 from partitioners.registry import create
 from pipelines.broker import broker_status
 from pipelines.dead_letters import DeadLetters
 from pipelines.input_files import STDIN
 from pipelines.text_input import LineChunk, Reject, RejectedLine, check_input, read_chunks
-from pipelines.topics import client_settings, make_topic, require_answer
+from pipelines.topics import ANSWER_SECONDS, client_settings, make_topic, require_answer
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")  # what the workloads take, and fits 64 bits
 
@@ -145,6 +148,10 @@ def produce_lines(
         RunError: Not everything was delivered.
     """
     source.check()
+    for path in source.inputs:
+        # The file of dead letters begins anew.
+        if path != STDIN and dead_letters.exists() and dead_letters.samefile(path):
+            raise InputError(f"--dead-letters {dead_letters} is the input: name another file")
     create(partitioner[0], partitions or 1, **partitioner[1])
     if bootstrap is None and (status := broker_status()).running:
         bootstrap = status.bootstrap
@@ -154,6 +161,10 @@ def produce_lines(
     require_answer(settings)
     if partitions is not None:
         make_topic(settings, topic, partitions)
+    elif count_partitions(AdminClient(admin_settings(settings)), topic, ANSWER_SECONDS) is None:
+        raise InputError(
+            f'there is no topic "{topic}": create it, or say --partitions 8 to have it made with 8'
+        )
     started = time.monotonic()
     counter = TextColumn("{task.completed:,} records sent to " + topic)
     with (

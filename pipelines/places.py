@@ -45,4 +45,6 @@ def storage_error(error: OSError, path: Path) -> KeyspreadError:
         )
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
         return InputError(f"{path} is not a folder: name another folder, or move that file away")
-    return RunError(f"cannot write {path}: {error.strerror or error}")
+    if error.errno in (errno.ENOENT, errno.ENAMETOOLONG, errno.ELOOP):
+        return InputError(f"cannot write {path} ({error.strerror}): name another folder")
+    return RunError(f"cannot write {path} ({error.strerror or error}): check its disk")

@@ -78,7 +78,7 @@ WRONG_OPTIONS = [
     (["wordcount", "--kafka-config", "missing.properties"], "cannot read --kafka-config"),
     (["wordcount", "--resume", "nobody"], 'no run "nobody"'),
     (["--resume", "nobody", "--input", "a", "--max"], "leave out --input, --max"),
-    (["wordcount", "--window-ms", str(2**60)], "--window-ms must be 1 to 9,007,199,254,740,992"),
+    (["wordcount", "--window-ms", str(2**60)], "--window-ms must be 1 to 1,000,000,000,000,000"),
     (["wordcount", "--encoding", "rot13"], 'unknown encoding "rot13"'),
     (["wordcount", "--encoding", "undefined"], 'unknown encoding "undefined"'),
     (["wordcount", "--input", "-"], "- can be read once only"),
@@ -261,6 +261,28 @@ def test_no_java_or_a_wrong_one(
     message = json.loads(out)["error"]["message"]
     assert found in message
     assert "apt-get install openjdk-17-jre-headless" in message
+
+
+def test_the_input_is_not_overwritten_by_its_bad_lines(keyspread: Keyspread, words: Path) -> None:
+    before = words.read_bytes()
+    code, _, err = keyspread(
+        "produce", "--topic", "t", "--input", words, "--dead-letters", words, "--bootstrap", "x:1"
+    )
+    assert code == 2
+    assert "is the input: name another file" in err
+    assert words.read_bytes() == before
+
+
+def test_standard_input_that_is_closed() -> None:
+    code = (
+        "from pathlib import Path; from pipelines.input_files import open_input\n"
+        "from partitioners.errors import InputError\n"
+        "try: open_input('-')\n"
+        "except InputError as error: print(error)"
+    )
+    shell = ["sh", "-c", 'exec "$0" -c "$1" <&-', sys.executable, code]
+    ran = subprocess.run(shell, capture_output=True, text=True, check=True)
+    assert ran.stdout == "standard input is closed: name a file with --input\n"
 
 
 def test_a_broker_that_does_not_answer_is_named(

@@ -94,6 +94,11 @@ LINES = {
         "1,a,",
         "",
         "1,\u00fc\x00,1",
+        "999999999999999,a,1",
+        "-999999999999999,a,1",
+        "1000000000000000,a,1",
+        "-1000000000000000,a,1",
+        "000000000000000009,a,1",
     ],
 }
 
@@ -155,7 +160,7 @@ def test_rejected_lines_have_their_number_and_a_reason() -> None:
         (109, "18"),
     ]
     parsed = create_workload("keyed-sum").parser().parse(chunk(LINES["keyed-sum"]))
-    assert [line.line_number for line in parsed.rejected] == [5, 6, 7, 8]
+    assert [line.line_number for line in parsed.rejected] == [5, 6, 7, 8, 12, 13]
     assert parsed.rejected[0].text == "1,a"
 
 

@@ -35,6 +35,7 @@ def count_partitions(
         The number, or None if there is no such topic.
 
     Raises:
+        InputError: It is no name for a topic.
         RunError: No broker answered, or it refused.
     """
     deadline = time.monotonic() + timeout_s
@@ -52,6 +53,10 @@ def count_partitions(
             return len(metadata.partitions)
         if metadata.error.code() in _MISSING:
             return None
+        if metadata.error.code() == KafkaError.TOPIC_EXCEPTION:
+            raise InputError(
+                f'"{topic}" is no name for a topic: give 1 to 249 letters, digits, ".", "_" or "-"'
+            )
         # A topic just made has no leader for a moment.
         if not metadata.error.retriable() or time.monotonic() > deadline:
             raise RunError(

@@ -22,6 +22,8 @@ LEAST_FREE_BYTES = 64 << 20
 _SECRET = re.compile(r"password|secret|jaas|\.pem$|token", re.IGNORECASE)
 _MAX_PARTITIONS = 10_000
 _MAX_SHARDS = 1_000
+# So that an event time and a window always make a time that Parquet's readers know.
+_MAX_MS = 10**15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +78,9 @@ class RunConfig:
         _in_range("--partitions", self.partitions, 1, _MAX_PARTITIONS)
         _in_range("--sources", self.sources, 1, _MAX_PARTITIONS)
         _in_range("--shards", self.shards, 1, _MAX_SHARDS)
-        _in_range("--window-ms", self.window_ms, 1, 2**53)
-        _in_range("--slide-ms", self.slide_ms, 1, 2**53)
-        _in_range("--lateness-ms", self.lateness_ms, 0, 2**53)
+        _in_range("--window-ms", self.window_ms, 1, _MAX_MS)
+        _in_range("--slide-ms", self.slide_ms, 1, _MAX_MS)
+        _in_range("--lateness-ms", self.lateness_ms, 0, _MAX_MS)
         _in_range("--top", self.top, 1, 1_000_000)
         _in_range("--batch-records", self.batch_records, 1, 2**53)
         _in_range("--punctuation-records", self.punctuation_records, 1, 2**53)
@@ -238,7 +240,7 @@ class _writing:  # noqa: N801  reads as a verb where it is used
 
 def _in_range(option: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
-        upper = " or more" if most == 2**53 and value < least else f" to {most:,}"
+        upper = " or more" if most >= _MAX_MS and value < least else f" to {most:,}"
         raise InputError(f"{option} must be {least}{upper}, not {value}")
 
 

@@ -193,6 +193,8 @@ def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is not a folder: name another folder"):
         EmbeddedBroker(tmp_path / "file").start()
+    with pytest.raises(InputError, match="name another folder"):
+        EmbeddedBroker(Path("/proc/keyspread")).start()
 
 
 @pytest.mark.parametrize(("port", "heap_mb"), [(70_000, 768), (-1, 768), (None, 10)])

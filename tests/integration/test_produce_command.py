@@ -101,6 +101,21 @@ def test_another_partition_count_than_asked(produce: Any, make_topic: Any, tmp_p
     assert result["error"]["exit_code"] == 2
 
 
+@pytest.mark.parametrize(
+    ("topic", "sentence"),
+    [
+        ("nowhere", 'there is no topic "nowhere": create it, or say --partitions 8'),
+        ("no name!", '"no name!" is no name for a topic'),
+    ],
+)
+def test_a_topic_that_is_none(produce: Any, tmp_path: Path, topic: str, sentence: str) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("k\tv\n")
+    code, _, err = produce("--topic", topic, "--input", path)
+    assert code == 2
+    assert sentence in err
+
+
 def test_a_compacted_topic_keeps_keys_whole(produce: Any, make_topic: Any, tmp_path: Path) -> None:
     topic = make_topic(2, {"cleanup.policy": "compact"})
     path = tmp_path / "in.txt"
