@@ -6,6 +6,7 @@ are exact whatever the batch boundaries and after any restart; see docs/pipeline
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -83,9 +85,15 @@ class RunningQuery:
             if ended and self._listener.committed >= self._sink.last_batch_id:
                 self.stop()
                 return True
-            if not self._query.isActive:
-                self._listener.detach()
-                raise RunError(_reason(self._query.exception()))
+            try:
+                if not self._query.isActive:
+                    self._listener.detach()
+                    raise RunError(_reason(self._query.exception()))
+            except (Py4JError, OSError) as error:
+                raise RunError(
+                    "Spark's Java process is gone: it was killed or ran out of memory; give it "
+                    "more memory if nobody killed it"
+                ) from error
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
@@ -110,8 +118,10 @@ class RunningQuery:
 
     def stop(self) -> None:
         """Stop the query; what it has not committed is done again by the next start."""
-        self._query.stop()
-        self._listener.detach()
+        # Where the Java process is gone there is nothing to stop.
+        with contextlib.suppress(Py4JError, OSError):
+            self._query.stop()
+            self._listener.detach()
 
     def summary(self) -> QuerySummary:
         """Counts and times so far, earlier lives on the same results included."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import shutil
 import subprocess
 import time
@@ -106,6 +107,9 @@ def _booting_spark(
 
     spark_dir.mkdir(parents=True, exist_ok=True)
     log = _spark_log(spark_dir)
+    # Py4J logs a traceback for each call to a JVM that has gone; the error itself is ours to tell.
+    root = logging.getLogger()
+    root.addFilter(_is_not_of_py4j)
     with ThreadPoolExecutor(1, thread_name_prefix="keyspread-spark") as pool:
         spark = pool.submit(
             spark_session, master, local_dir=spark_dir, log_file=log, config=dict(spark_config)
@@ -120,6 +124,11 @@ def _booting_spark(
                     SparkContext._active_spark_context.stop()
             _stop_java()
             shutil.rmtree(spark_dir, ignore_errors=True)
+            root.removeFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return Path(record.pathname).parent.name != "py4j"
 
 
 def _booted(spark: Future[SparkSession], master: str, spark_dir: Path) -> SparkSession:

@@ -1,0 +1,46 @@
+"""A query whose Java process has gone: an error in a sentence, and nothing that hangs."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from py4j.java_gateway import (  # type: ignore[import-untyped]
+    GatewayParameters,
+    JavaGateway,
+)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from partitioners.errors import RunError
+from pipelines.batch_sink import BatchSink
+from pipelines.engine import RunningQuery
+from pipelines.listener import ProgressListener
+from pipelines.summary import QuerySummary
+
+
+@pytest.fixture
+def query() -> Iterator[RunningQuery]:
+    """Spark's own client classes, with nobody at the other end."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))  # bound, so nobody else takes it; answers nobody
+        parameters = GatewayParameters(port=holder.getsockname()[1])
+        gateway = JavaGateway(gateway_parameters=parameters)
+        sink = SimpleNamespace(summary=QuerySummary())
+        yield RunningQuery(
+            StreamingQuery(gateway.entry_point),
+            ProgressListener(cast("Any", None)),
+            cast(BatchSink, sink),
+            1,
+        )
+
+
+def test_waiting_for_it_says_that_java_is_gone(query: RunningQuery) -> None:
+    with pytest.raises(RunError, match="Spark's Java process is gone: it was killed or ran out"):
+        query.await_end(0)
+
+
+def test_stopping_it_is_no_error(query: RunningQuery) -> None:
+    query.stop()
