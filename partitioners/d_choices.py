@@ -23,20 +23,22 @@ n        ``num_partitions``
 The constraint of prefix h: p_1 + .. + p_h + (b_h / n)^d * (rest of the head)
 + (b_h / n)^2 * tail <= b_h * (1 / n + epsilon), with d from max(2, p_1 n) up.
 
-Cost per record O(log c + d); memory per entry of the head table 72 bytes, and 4 min(n, 64) more
+Cost per record O(log c + d); memory per entry of the head table 80 bytes, and 4 min(n, 64) more
 for its key's candidates. Not for you where order per key matters; on mild skew it is ``pkg``.
 
 Departures: d is found anew only when the stream has grown by ``refresh_fraction`` since the last
 time, not at every head record; no share can have changed by more than that fraction of the stream
-in between. All prefixes are checked, as in the paper (the authors' simulator checks the first and
-the last). With ``distinct`` candidates b_h is n - n (1 - d / n)^h, the same average for candidates
+in between. With ``distinct`` candidates b_h is n - n (1 - d / n)^h, the same average for candidates
 that never coincide. The head test is as in ``w_choices``. ``window_ms`` restarts all with each
-window.
+window. ``rules="published"`` decides as the authors' simulator does, record by record; the list of
+its differences from the paper stands in ``partitioners.head_choices``.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import numpy as np
 
 from partitioners.head_choices import HeadConfig, HeadPartitioner
 
@@ -47,7 +49,8 @@ class DChoicesConfig(HeadConfig):
 
     Attributes:
         epsilon: Imbalance allowed, as a share of the stream per partition.
-        refresh_fraction: Growth of the stream after which d is found anew; 0: at each head record.
+        refresh_fraction: Growth of the stream after which d is found anew; 0: at each head record,
+            as always with ``rules="published"``.
     """
 
     epsilon: float = 1e-4
@@ -75,4 +78,7 @@ class DChoices(HeadPartitioner):
     config: DChoicesConfig
 
     def _adaptive(self) -> tuple[bool, float, float]:
-        return True, self.config.epsilon, self.config.refresh_fraction
+        published = self.config.rules == "published"
+        # The simulator takes epsilon as a 32-bit float.
+        epsilon = float(np.float32(self.config.epsilon)) if published else self.config.epsilon
+        return True, epsilon, self.config.refresh_fraction

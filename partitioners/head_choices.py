@@ -2,12 +2,26 @@
 
 Every record is counted in a SpaceSaving sketch. A key whose share of the stream is at least theta
 belongs to the head and may use d partitions, the tail two. The algorithms differ in d.
+
+``rules="published"`` decides as the authors' simulator does. Where it differs from the paper:
+
+- a key is of the head when (count + error) / total > theta, strictly, in 32-bit floats; the paper
+  (and we) have count / total >= theta;
+- 100 entries, and of several with the least count the one that has had it longest is taken over;
+- d begins at p1 n, rounded, and may so be 1; it is found anew at every record of the head, which is
+  why this is slow;
+- of the constraints only those of the first prefix and of the whole head are checked, always with
+  b_h of candidates that may coincide.
+
+Choices that coincide are kept, as in the paper. The simulator fails where d is 0, beyond 2,000
+partitions; there we take one choice.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -50,8 +64,12 @@ from partitioners.sketches.space_saving import (
     clear,
     new_space_saving,
     offer,
+    oldest_of_equals,
 )
 
+Rules: TypeAlias = Literal["paper", "published"]
+
+PUBLISHED_CAPACITY = 100
 TAIL_CHOICES = 2
 CACHED_CHOICES = 64
 NO_CHOICES = np.empty((0, 1), np.int32)
@@ -67,10 +85,13 @@ class HeadConfig(LoadWindowConfig, ChoiceConfig):
             paper's choice.
         capacity: Entries of the head table; None: 100 or 1.25 / theta, whichever is more. With
             fewer than 1 / theta every key that enters the table looks like a head key.
+        rules: ``paper``, or ``published`` for the authors' simulator; see
+            ``partitioners.head_choices``.
     """
 
     theta: float | None = None
     capacity: int | None = None
+    rules: Rules = "paper"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,6 +99,7 @@ class HeadConfig(LoadWindowConfig, ChoiceConfig):
             self.require_range("theta", 1e-6, 1.0)
         if self.capacity is not None:
             self.require_range("capacity", 1, 10_000_000)
+        self.require_one_of("rules", ("paper", "published"))
 
 
 @dataclass
@@ -136,6 +158,38 @@ def find_head_choices(
 
 
 @inlined
+def _published_share(summary: Summary, entry: int) -> np.float32:
+    """Give a key's share as the authors' simulator has it."""
+    seen = np.float32(summary.counts[entry]) + np.float32(summary.errors[entry])
+    return np.float32(seen / np.float32(summary.total[0]))
+
+
+@inlined
+def _find_published_choices(summary: Summary, theta: np.float32, epsilon: float, n: int) -> int:
+    """Find d as the authors' simulator does."""
+    head, num_head = 0.0, 0
+    for entry in range(summary.num_entries[0]):
+        share = _published_share(summary, entry)
+        if share > theta:
+            head += float(share)
+            num_head += 1
+    hottest = summary.order[oldest_of_equals(summary, 0, 1)]
+    first = float(_published_share(summary, hottest))
+    tail = 1.0 - head
+    missed = (n - 1.0) / n
+    d = as_int64(math.floor(first * n + 0.5))
+    while d <= n:
+        by_all = 1.0 - missed ** float(num_head * d)
+        by_one = 1.0 - missed ** float(d)
+        load_of_all = head + tail * by_all**2.0
+        load_of_one = first + (head - first) * by_one ** float(d) + tail * by_one**2.0
+        if load_of_all <= by_all + epsilon and load_of_one <= by_one + epsilon:
+            break
+        d += 1
+    return max(1, min(d, n))
+
+
+@inlined
 def _step(
     packed: npt.NDArray[np.int64],
     choices: npt.NDArray[np.int32],
@@ -148,29 +202,36 @@ def _step(
     parameters = float64_at(packed, 3)
     head_choices, refresh_at = int64_at(packed, 4), float64_at(packed, 5)
     identity, cached, cached_width = int32_at(packed, 6), int32_at(packed, 7), int64_at(packed, 8)
-    scratch = int32_at(packed, 17)
+    scratch = int32_at(packed, 18)
     summary = Summary(
         uint64_at(packed, 9),
         float64_at(packed, 10),
         float64_at(packed, 11),
-        int32_at(packed, 12),
+        float64_at(packed, 12),
         int32_at(packed, 13),
         int32_at(packed, 14),
-        int64_at(packed, 15),
-        float64_at(packed, 16),
+        int32_at(packed, 15),
+        int64_at(packed, 16),
+        float64_at(packed, 17),
     )
     distinct, tie_last, adaptive = options[0] != 0, options[1] != 0, options[4] != 0
+    published = options[5] != 0
     n = loads.size
     if enter_window(loads, int64_at(packed, 2), timestamp_ms, options[2]):
         clear(summary)
         refresh_at[0] = 0.0
-    entry = offer(summary, key_hash, weight)
+    entry = offer(summary, key_hash, weight, published)
     if entry < 0:
         entry = ~entry
         cached_width[entry] = 0
     count = summary.counts[entry]
     is_head = count > 0.0 and count >= parameters[0] * summary.total[0]
-    if is_head and adaptive and summary.total[0] >= refresh_at[0]:
+    if published:
+        theta = np.float32(parameters[0])
+        is_head = count > 0.0 and _published_share(summary, entry) > theta
+        if is_head and adaptive:
+            head_choices[0] = _find_published_choices(summary, theta, parameters[1], n)
+    elif is_head and adaptive and summary.total[0] >= refresh_at[0]:
         head_choices[0] = find_head_choices(summary, parameters[0], parameters[1], n, distinct)
         refresh_at[0] = summary.total[0] * (1.0 + parameters[2])
     d = head_choices[0] if is_head else min(TAIL_CHOICES, n)
@@ -247,16 +308,19 @@ class HeadPartitioner(ChoicePartitioner):
     def head(self) -> list[tuple[int, float]]:
         """List the keys of the head now, as (key hash, share of the stream), hottest first."""
         total = float(self._state.sketch.total[0])
+        published = self.config.rules == "published"
         return [
             (key_hash, count / total)
-            for key_hash, count, _ in self._state.sketch.entries()
-            if count >= self.theta * total
+            for key_hash, count, error in self._state.sketch.entries()
+            if (count + error > self.theta * total if published else count >= self.theta * total)
         ]
 
     def _new_state(self) -> HeadState:
         capacity = self.config.capacity
         if capacity is None:
-            capacity = max(100, math.ceil(1.25 / self.theta))
+            capacity = PUBLISHED_CAPACITY
+            if self.config.rules == "paper":
+                capacity = max(capacity, math.ceil(1.25 / self.theta))
         return HeadState(
             load=new_load_state(self.num_partitions),
             sketch=new_space_saving(capacity),
@@ -274,6 +338,7 @@ class HeadPartitioner(ChoicePartitioner):
                 config.window_ms or NO_WINDOW,
                 seed_word(config.seed).astype(np.int64),
                 adaptive,
+                config.rules == "published",
             ],
             np.int64,
         )

@@ -13,13 +13,15 @@ theta    ``theta``, least share of a head key; 1 / (5 n)
 n        ``num_partitions``
 ======== =============================================================================
 
-Cost per record O(log c), O(n) for a head key; memory per entry of the head table 72 bytes, and
+Cost per record O(log c), O(n) for a head key; memory per entry of the head table 80 bytes, and
 4 min(n, 64) more for its key's candidates. Not for you where a hot key's state per partition is
 dear: ``d_choices`` gives it as few partitions as will do.
 
 Departures: the head test is count >= theta * total with the sketch's count, an upper bound (the
-authors' simulator adds the error once more, their Storm code compares with a total that stays 0).
-The head table is the source's own. ``window_ms`` restarts loads and table with each window.
+authors' Storm code compares with a total that stays 0). The head table is the source's own.
+``window_ms`` restarts loads and table with each window. ``rules="published"`` decides as the
+authors' simulator does, record by record; the list of its differences from the paper stands in
+``partitioners.head_choices``.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import naive
+import naive_head
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,9 +13,9 @@ from hypothesis import strategies as st
 
 from partitioners import create
 from partitioners.hashing import hash_keys
-from partitioners.metrics import imbalance, partition_counts, replication_factor
+from partitioners.metrics import fragmentation, imbalance, partition_counts, replication_factor
 from partitioners.sketches.space_saving import new_space_saving
-from partitioners.streams import uniform, zipf
+from partitioners.streams import of_ids, uniform, zipf
 
 STREAM = zipf(300_000)
 
@@ -87,3 +88,41 @@ def test_space_saving_equals_its_twin_and_keeps_its_bounds(records, capacity):
         assert count - error <= truth[key] <= count
     present = {key for key, _, _ in sketch.entries()}
     assert all(key in present for key, load in truth.items() if load > total / capacity)
+
+
+@pytest.mark.parametrize("name", ["d_choices", "w_choices"])
+@pytest.mark.parametrize(
+    ("num_partitions", "exponent"), [(5, 1.4), (16, 1.4), (16, 0.8), (50, 2.0)]
+)
+def test_published_rules_decide_as_the_authors_simulator(name, num_partitions, exponent):
+    stream = zipf(100_000, exponent=exponent, seed=num_partitions)
+    choices = naive_head.authors_choices(stream.ids, num_partitions)
+    partitioner = create(name, num_partitions, rules="published", distinct=False)
+    out = np.empty(len(stream.ids), np.int32)
+    partitioner.select(choices, stream.key_hashes, stream.timestamps_ms, out)
+    expected = naive_head.route(name, num_partitions, choices.tolist(), stream.ids.tolist())
+    assert out.tolist() == expected
+
+
+@pytest.mark.parametrize("name", ["d_choices", "w_choices"])
+@settings(deadline=None, max_examples=60)
+@given(ids=st.lists(st.integers(0, 250), min_size=1, max_size=600), n=st.integers(1, 40))
+def test_published_rules_equal_their_twin_on_any_stream(name, ids, n):
+    stream = of_ids(np.array(ids))
+    partitioner = create(name, n, rules="published", distinct=False)
+    choices = partitioner.candidates(stream.key_hashes)
+    out = np.empty(len(ids), np.int32)
+    partitioner.route(stream.key_hashes, stream.timestamps_ms, out)
+    assert out.tolist() == naive_head.route(name, n, choices.tolist(), ids)
+
+
+@pytest.mark.parametrize(("name", "seen"), [("d_choices", 1.260), ("w_choices", 1.262)])
+def test_published_rules_reach_what_the_simulator_was_seen_to_reach(name, seen):
+    # Seen with the authors' code on 300,000 records: imbalance 0.0001 at most, and this splitting.
+    choices = naive_head.authors_choices(STREAM.ids, 16)
+    partitioner = create(name, 16, rules="published", distinct=False)
+    out = np.empty(len(STREAM.ids), np.int32)
+    partitioner.select(choices, STREAM.key_hashes, STREAM.timestamps_ms, out)
+    assert imbalance(partition_counts(out, 16)) < 0.0002
+    split = fragmentation(STREAM.key_hashes, out, STREAM.timestamps_ms, 60_000)
+    assert split == pytest.approx(seen, abs=0.01)

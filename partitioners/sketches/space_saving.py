@@ -10,7 +10,8 @@ Streams", ICDT 2005, section 3.1 (algorithm Space-Saving).
 Entries are kept in order of falling count. An entry that grows hops over each group of equal counts
 by changing places with the first of the group, which for a load of 1 is one hop found by bisection:
 O(log c) per record. Which of several least entries is taken over, the paper leaves open: here the
-last in that order.
+last in that order, or with ``oldest_first`` the one that has had its count longest, as in
+stream-lib's StreamSummary; for that, every entry that has the least count is looked at.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Summary(NamedTuple):
     key_hashes: npt.NDArray[np.uint64]  # uint64[c]
     counts: npt.NDArray[np.float64]  # float64[c]
     errors: npt.NDArray[np.float64]  # float64[c]
+    since: npt.NDArray[np.float64]  # float64[c]: load of all records when it came to its count
     order: npt.NDArray[np.int32]  # int32[c]: entries by falling count
     place: npt.NDArray[np.int32]  # int32[c]: where in order each entry is
     slots: npt.NDArray[np.int32]  # int32[m]: entry at each hash slot, or FREE; m >= 4 c
@@ -55,6 +57,7 @@ class SpaceSaving:
     key_hashes: npt.NDArray[np.uint64]
     counts: npt.NDArray[np.float64]
     errors: npt.NDArray[np.float64]
+    since: npt.NDArray[np.float64]
     order: npt.NDArray[np.int32]
     place: npt.NDArray[np.int32]
     index: npt.NDArray[np.int32]
@@ -67,6 +70,7 @@ class SpaceSaving:
             self.key_hashes,
             self.counts,
             self.errors,
+            self.since,
             self.order,
             self.place,
             self.index,
@@ -74,14 +78,15 @@ class SpaceSaving:
             self.total,
         )
 
-    def add(self, key_hash: int, weight: float = 1.0) -> None:
+    def add(self, key_hash: int, weight: float = 1.0, *, oldest_first: bool = False) -> None:
         """Count one record.
 
         Args:
             key_hash: 0 to 2**64 - 1.
             weight: Its load, 0 or more.
+            oldest_first: See ``offer``.
         """
-        _add(self.summary(), np.uint64(key_hash), float(weight))
+        _add(self.summary(), np.uint64(key_hash), float(weight), oldest_first)
 
     def entries(self) -> list[tuple[int, float, float]]:
         """List (key hash, count, error) by falling count."""
@@ -99,13 +104,14 @@ def new_space_saving(capacity: int) -> SpaceSaving:
         capacity: Number of entries.
 
     Returns:
-        The sketch: 32 bytes an entry, and 16 to 32 more for the index.
+        The sketch: 40 bytes an entry, and 16 to 32 more for the index.
     """
     slots = 1 << (4 * capacity - 1).bit_length()
     return SpaceSaving(
         key_hashes=np.zeros(capacity, np.uint64),
         counts=np.zeros(capacity),
         errors=np.zeros(capacity),
+        since=np.zeros(capacity),
         order=np.arange(capacity, dtype=np.int32),
         place=np.arange(capacity, dtype=np.int32),
         index=np.full(slots, FREE, np.int32),
@@ -168,13 +174,45 @@ def _rise(summary: Summary, entry: int) -> None:
 
 
 @inlined
-def offer(summary: Summary, key_hash: np.uint64, weight: float) -> int:
+def oldest_of_equals(summary: Summary, position: int, step: int) -> int:
+    """Find the position of the entry that has had its count longest.
+
+    Args:
+        summary: The sketch.
+        position: Where in ``order`` entries of that count begin.
+        step: 1 or -1: on which side of it the others are.
+    """
+    count = summary.counts[summary.order[position]]
+    oldest = position
+    other = position + step
+    while 0 <= other < summary.num_entries[0] and summary.counts[summary.order[other]] == count:
+        if summary.since[summary.order[other]] < summary.since[summary.order[oldest]]:
+            oldest = other
+        other += step
+    return oldest
+
+
+@inlined
+def _entry_to_take_over(summary: Summary, oldest_first: bool) -> int:
+    """Choose among the entries of least count, and put the chosen one last."""
+    last = summary.counts.size - 1
+    if oldest_first:
+        position = oldest_of_equals(summary, last, -1)
+        chosen, other = summary.order[position], summary.order[last]
+        summary.order[position], summary.order[last] = other, chosen
+        summary.place[other], summary.place[chosen] = position, last
+    return as_int64(summary.order[last])
+
+
+@inlined
+def offer(summary: Summary, key_hash: np.uint64, weight: float, oldest_first: bool) -> int:
     """Count one record.
 
     Args:
         summary: The sketch.
         key_hash: The record's key hash.
         weight: Its load.
+        oldest_first: Of several entries with the least count take over the oldest, not the last.
 
     Returns:
         The key's entry e; ~e where the entry is the key's only since now.
@@ -184,6 +222,7 @@ def offer(summary: Summary, key_hash: np.uint64, weight: float) -> int:
     entry = as_int64(summary.slots[slot])
     if entry != FREE:
         summary.counts[entry] += weight
+        summary.since[entry] = summary.total[0]
         _rise(summary, entry)
         return entry
     if summary.num_entries[0] < summary.counts.size:
@@ -194,12 +233,13 @@ def offer(summary: Summary, key_hash: np.uint64, weight: float) -> int:
         summary.order[entry] = entry
         summary.place[entry] = entry
     else:
-        entry = as_int64(summary.order[summary.counts.size - 1])
+        entry = _entry_to_take_over(summary, oldest_first)
         _forget(summary, summary.key_hashes[entry])
         slot = _slot_of(summary, key_hash)
         summary.errors[entry] = summary.counts[entry]
         summary.counts[entry] += weight
     summary.key_hashes[entry] = key_hash
+    summary.since[entry] = summary.total[0]
     summary.slots[slot] = entry
     _rise(summary, entry)
     return ~entry
@@ -214,5 +254,5 @@ def clear(summary: Summary) -> None:
 
 
 @kernel
-def _add(summary: Summary, key_hash: np.uint64, weight: float) -> None:
-    offer(summary, key_hash, weight)
+def _add(summary: Summary, key_hash: np.uint64, weight: float, oldest_first: bool) -> None:
+    offer(summary, key_hash, weight, oldest_first)
