@@ -97,6 +97,7 @@ EXACT = 0
 TIE_LAST = 1
 DISTINCT = 2
 SEED = 3
+COUNTS_KEYS = 4
 
 # Sketches keep the number of a pane in 31 bits.
 _SKETCH_PANES = 1 << 31
@@ -468,6 +469,7 @@ class CardinalityPartitioner(ChoicePartitioner):
             config.tie == "last",
             config.distinct,
             int(seed_word(config.seed).astype(np.int64)),
+            self.counts_keys,
         ]
         self._options = np.array(options, np.int64)
         self._numbers = np.array(self._settings(), np.float64)
