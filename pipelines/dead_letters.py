@@ -20,14 +20,16 @@ class DeadLetters:
 
     Args:
         path: Where the file goes.
+        keep: Add to the lines that are there already, which are somebody else's.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, keep: bool = False) -> None:
         self.path = path
         self.count = 0
+        self._mode = "a" if keep else "w"
         self._file: TextIO | None = None
         # A device such as /dev/null stays.
-        if path.is_file():
+        if path.is_file() and not keep:
             path.unlink()
 
     def add(self, line: RejectedLine) -> None:
@@ -38,7 +40,7 @@ class DeadLetters:
         """
         try:
             if self._file is None:
-                self._file = self.path.open("w", encoding="utf-8")
+                self._file = self.path.open(self._mode, encoding="utf-8")
             self._file.write(json.dumps(asdict(line)) + "\n")
         except OSError as error:
             raise self._unwritable(error) from error

@@ -149,7 +149,6 @@ def produce_lines(
     """
     source.check()
     for path in source.inputs:
-        # The file of dead letters begins anew.
         if path != STDIN and dead_letters.exists() and dead_letters.samefile(path):
             raise InputError(f"--dead-letters {dead_letters} is the input: name another file")
     create(partitioner[0], partitions or 1, **partitioner[1])
@@ -168,7 +167,7 @@ def produce_lines(
     started = time.monotonic()
     counter = TextColumn("{task.completed:,} records sent to " + topic)
     with (
-        DeadLetters(dead_letters) as dead,
+        DeadLetters(dead_letters, keep=True) as dead,
         Progress(counter, console=console, disable=not console.is_terminal) as bar,
     ):
         task = bar.add_task("", total=None)

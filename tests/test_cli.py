@@ -84,6 +84,9 @@ WRONG_OPTIONS = [
     (["wordcount", "--input", "-"], "- can be read once only"),
     (["wordcount", "--input", "/dev/zero"], "/dev/zero can be read once only"),
     (["keyed-sum"], "keyed-sum ships no data: name a file with --input"),
+    (["wordcount", "--master", "lokal[2]"], '"lokal[2]" is no Spark master: give one such as'),
+    (["wordcount", "--master", "spark://127.0.0.1:1"], "127.0.0.1:1 (127.0.0.1:1: Connection ref"),
+    (["wordcount", "--master", "spark://no.such.host.invalid:7077"], "no Spark master answers at"),
 ]
 
 
@@ -298,6 +301,7 @@ def test_a_broker_that_does_not_answer_is_named(
     code, _, err = keyspread("run", "wordcount", *args)
     assert code == 2
     assert f"no answer from the Kafka servers {servers} within 2 s" in err
+    assert list((tmp_path / "runs").iterdir()) == []
     code, _, err = keyspread("produce", "--topic", "t", "--input", words, "--bootstrap", servers)
     assert code == 2
     assert servers in err

@@ -57,6 +57,10 @@ def test_a_run_that_is_not_there_is_named_with_the_nearest(tmp_path: Path) -> No
     make_run_folder(tmp_path, config(run_id="20250101-101010-abcd"))
     with pytest.raises(InputError, match='did you mean "20250101-101010-abcd"'):
         find_run(tmp_path, "20250101-101010-abce")
+    for digits in range(10):
+        make_run_folder(tmp_path, config(run_id=f"20250101-101010-000{digits}"))
+    with pytest.raises(InputError, match=r'mean "20250101-101010-abcd"\? Known: .* and 8 more$'):
+        find_run(tmp_path, "20250101-101010-abcc")
 
 
 def test_run_ids_differ() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import random
 from pathlib import Path
@@ -189,6 +190,17 @@ def test_dead_letters_are_json_lines(tmp_path: Path) -> None:
     assert path.read_text() == (
         '{"path": "in.csv", "line_number": 3, "reason": "no number", "text": "a,\\u00fc"}\n'
     )
+
+
+def test_dead_letters_that_are_kept_stay_before_the_new_ones(tmp_path: Path) -> None:
+    path = tmp_path / "dead-letters.jsonl"
+    path.write_text("of another command\n")
+    with DeadLetters(path, keep=True) as dead:
+        dead.add(RejectedLine("in.csv", 3, "no number", "a"))
+    assert dead.count == 1
+    first, second = path.read_text().splitlines()
+    assert first == "of another command"
+    assert json.loads(second)["line_number"] == 3
 
 
 def test_the_check_leaves_a_pipe_as_it_is(tmp_path: Path) -> None:

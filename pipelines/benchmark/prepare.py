@@ -216,7 +216,7 @@ def find_run(runs_dir: Path, run: str) -> Path:
         if (folder / "config.json").is_file():
             return folder
     known = [path.parent.name for path in runs_dir.glob("*/config.json")]
-    hint = nearest(run, known) if known else "there are no runs yet"
+    hint = nearest(run, known, most=3) if known else "there are no runs yet"
     raise InputError(f'no run "{run}" in {runs_dir}: {hint}')
 
 

@@ -18,6 +18,7 @@ from rich.table import Table
 from partitioners.errors import InputError, RunError
 from partitioners.kafka import PartitionedProducer, ensure_topic
 from partitioners.kafka.settings import producer_settings
+from pipelines.topics import client_settings
 
 NUM_KEYS = 10_000
 ZIPF_EXPONENT = 1.4
@@ -74,7 +75,7 @@ def run_producer_bench(
     """
     if num_records < 1 or rounds < 1:
         raise InputError("num_records and rounds must be at least 1: ask for more")
-    settings = producer_settings({"bootstrap.servers": bootstrap, **(config or {})})
+    settings = producer_settings(client_settings(bootstrap, config or {}))
     keys, values = _records(num_records)
     arrow_keys, arrow_values = pa.array(keys, pa.binary()), pa.array(values, pa.binary())
     # Long enough for the code to be compiled and the broker's JVM to have met this work.

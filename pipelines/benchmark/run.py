@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import shutil
@@ -179,6 +180,15 @@ def _worth_telling(error: BaseException, sending: ReplayThread, disk: DiskWatch)
     return error
 
 
+def _remove(config: RunConfig, folder: Path) -> None:
+    """Remove the folders of a run that did not begin."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if config.results_dir is not None:
+        # Only if it is empty, that is.
+        with contextlib.suppress(OSError):
+            Path(config.results_dir).rmdir()
+
+
 def carry_out(
     config: RunConfig, folder: Path, *, resumed: bool, console: Console, quiet: bool
 ) -> Cell:
@@ -232,6 +242,9 @@ def carry_out(
         except (KeyspreadError, Interrupted) as error:
             if (folder / "checkpoint").exists():
                 error.args = (f"{error}; go on with `keyspread run --resume {folder.name}`",)
+            elif not resumed and not isinstance(error, RunError):
+                # Refused or stopped before it began: nothing is in there that somebody may want.
+                _remove(config, folder)
             raise
         shutil.rmtree(broker_dir, ignore_errors=True)
         shutil.rmtree(folder / "checkpoint", ignore_errors=True)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import shutil
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,6 +28,12 @@ if TYPE_CHECKING:
 LEAST_FREE_BYTES = 24 << 20
 DISK_CHECK_SECONDS = 0.5
 JVM_STOP_SECONDS = 30.0
+# A Spark that is asked to join a master that is not there tries for a minute and then says little.
+MASTER_ANSWER_SECONDS = 3.0
+_OTHER_MASTER = re.compile(
+    r"yarn|k8s://.+|local(\[(\*|\d+)(, *\d+)?\])?|local-cluster\[\d+, *\d+, *\d+\]"
+)
+_MASTER_PORT = 7077
 
 Say = Callable[[str], None]
 
@@ -73,8 +81,9 @@ def open_site(
         spark_config: Further settings of Spark.
 
     Raises:
-        InputError: The broker does not answer, or there is no fitting Java.
+        InputError: The broker or the master does not answer, or there is no fitting Java.
     """
+    require_master(master)
     with contextlib.ExitStack() as stack:
         broker = None
         if bootstrap is None and not broker_dir.exists() and (status := broker_status()).running:
@@ -94,6 +103,49 @@ def open_site(
         pids = [process.pid for process in psutil.Process().children(recursive=True)]
         yield Site(bootstrap, settings, session, tuple(pids), broker)
         say("stopping Spark" + (" and the broker" if broker else ""))
+
+
+def require_master(master: str) -> None:
+    """See that a Spark master is one, and that somebody listens there.
+
+    Args:
+        master: As Spark takes it.
+
+    Raises:
+        InputError: It is none, or nobody does.
+
+    Example:
+        >>> require_master("local[2]")
+        >>> require_master("lokal[2]")
+        Traceback (most recent call last):
+        partitioners.errors.InputError: "lokal[2]" is no Spark master: give one such as local[2], \
+spark://host:7077, yarn or k8s://https://host:443
+    """
+    if master.startswith("spark://"):
+        _require_listener(master)
+    elif not _OTHER_MASTER.fullmatch(master):
+        raise InputError(
+            f'"{master}" is no Spark master: give one such as local[2], spark://host:7077, yarn or '
+            "k8s://https://host:443"
+        )
+
+
+def _require_listener(master: str) -> None:
+    reasons = []
+    for address in master.removeprefix("spark://").split(","):
+        host, _, port = address.partition(":")
+        try:
+            socket.create_connection(
+                (host, int(port or _MASTER_PORT)), timeout=MASTER_ANSWER_SECONDS
+            ).close()
+        except (OSError, ValueError, OverflowError) as error:
+            reasons.append(f"{address}: {getattr(error, 'strerror', None) or error}")
+        else:
+            return
+    raise InputError(
+        f"no Spark master answers at --master {master} ({'; '.join(reasons)}): check the address "
+        "and that the master runs, or leave it out to run Spark here"
+    )
 
 
 @contextlib.contextmanager

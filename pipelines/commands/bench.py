@@ -90,12 +90,14 @@ def producer(
     import contextlib
     import tempfile
 
+    from partitioners import create
     from pipelines.benchmark import producer as benchmark
     from pipelines.benchmark.report import stdout_console
     from pipelines.broker import EmbeddedBroker
     from pipelines.interrupt import stoppable
 
     say = _say(as_json)
+    create(partitioner, partitions)  # refused before a broker is started
     with stoppable(), contextlib.ExitStack() as stack:
         if bootstrap is None:
             say("starting a Kafka broker")

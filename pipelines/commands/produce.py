@@ -44,9 +44,9 @@ def produce(
     ] = None,
     encoding: Annotated[str, typer.Option(help="auto: UTF-8, else cp1252, line by line.")] = "auto",
     option: PartitionerOptions = None,
-    dead_letters: Annotated[Path, typer.Option(help="Takes the lines that do not parse.")] = Path(
-        "dead-letters.jsonl"
-    ),
+    dead_letters: Annotated[
+        Path, typer.Option(help="The lines that do not parse are added to it.")
+    ] = Path("dead-letters.jsonl"),
     allow_compacted: Annotated[bool, typer.Option("--allow-compacted")] = False,
     kafka: KafkaSettings = None,
     kafka_config: KafkaFile = None,
@@ -85,4 +85,4 @@ def produce(
         f"imbalance {result['imbalance']:.3f}"
     )
     if result["dead"]:
-        typer.echo(f"{result['dead']:,} bad lines in {dead_letters}")
+        typer.echo(f"{result['dead']:,} bad lines added to {dead_letters}")

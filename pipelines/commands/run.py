@@ -129,8 +129,10 @@ def run(
 def _start(config: RunConfig, runs_dir: Path, *, as_json: bool) -> None:
     from pipelines.benchmark.parts import check_run
     from pipelines.benchmark.prepare import make_results_folder, make_run_folder
+    from pipelines.benchmark.site import require_master
 
     check_run(config)
+    require_master(config.master)
     if config.results_dir:
         make_results_folder(Path(config.results_dir))
     folder = make_run_folder(runs_dir, config)
