@@ -13,6 +13,7 @@ from pipelines.commands.doctor import doctor
 from pipelines.commands.produce import produce
 from pipelines.commands.report import report
 from pipelines.commands.run import run
+from pipelines.commands.simulate import simulate
 
 app = typer.Typer(
     name="keyspread",
@@ -26,6 +27,7 @@ app.command()(demo)
 app.command()(run)
 app.command()(produce)
 app.add_typer(bench, name="bench")
+app.command()(simulate)
 app.command()(report)
 app.add_typer(broker, name="broker")
 app.command()(doctor)

@@ -38,7 +38,7 @@ def explains_errors(command: Command) -> Command:
         from partitioners.errors import KeyspreadError
         from pipelines.interrupt import Interrupted
 
-        as_json = bool(kwargs.get("as_json"))
+        as_json = kwargs.get("as_json") in (True, "-")
         try:
             return command(*args, **kwargs)
         except KeyspreadError as error:
