@@ -1,73 +1,238 @@
 """Aggregates over windows: what a combiner keeps per pane and key, and how a reducer slides it.
 
-A measure is one int64 per key. It is *created* as `neutral`, *accumulated* from raw records by a
-Polars expression, *combined* by a numpy ufunc, and, where the measure can, *deducted* when its pane
-leaves the window. Integers only, so that a window's value never depends on how often it slid;
-money is scaled to an integer by the workload.
+An aggregate's state is a few int64 columns per key. It is *created* from raw records, *accumulated*
+per pane and key, *combined* over panes and partitions, and *finished* into a column of the results.
+How it slides:
+
+| `slides` | a pane that leaves the window | examples |
+|---|---|---|
+| "adds" | is deducted: the state is a sum, columns are subtracted | count, sum, mean, variance |
+| "newest" | needs nothing: the newest pane decides, and leaves last | the latest event time |
+| "stacks" | is forgotten: two stacks of combined panes (`stacks`) | minimum, first, a user's own |
+
+Integers only, so that a window's value never depends on how often it slid or in which order its
+parts came; money and measured decimals are scaled to integers by the workload. Sums have any size.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-import polars as pl
+import numpy.typing as npt
+import pyarrow as pa
+
+from pipelines import wide
+
+Int64s = npt.NDArray[np.int64]
+Slides = Literal["adds", "newest", "stacks"]
+ByColumn = Literal["sum", "min", "max"]
 
 SMALLEST = -(2**63)
+LARGEST = 2**63 - 1
+TIMESTAMP = "timestamp_ms"
+"""The column of event times, which every aggregate may read."""
 
 
 @dataclass(frozen=True)
-class Measure(ABC):
-    """One int64 per key.
+class Aggregate(ABC):
+    """One aggregate of a query; a user's own derives from it.
 
     Attributes:
-        name: The column it is kept in.
-        neutral: The value of no records; combining with it changes nothing.
-        combine: Associative and commutative ufunc.
-        deducts: Whether a pane is taken off again by subtraction.
+        name: Its column in the results.
+        columns: Suffixes of its state columns; one without a name has the aggregate's.
+        neutral: The state of no records; combining with it changes nothing.
+        slides: See the module.
+        by_column: How to combine, where each column is summed, or its least or largest value taken;
+            None: `combine` says.
+
+    Example:
+        >>> class Product(Aggregate):
+        ...     neutral = (1,)
+        ...     def create(self, columns):
+        ...         return [columns["x"]]
+        ...     def combine(self, a, b):
+        ...         return a * b
+        >>> Product("product").slides
+        'stacks'
     """
 
     name: str
-    neutral: ClassVar[int]
-    combine: ClassVar[np.ufunc]
-    deducts: ClassVar[bool]
+    columns: ClassVar[tuple[str, ...]] = ("",)
+    neutral: ClassVar[tuple[int, ...]]
+    slides: ClassVar[Slides] = "stacks"
+    by_column: ClassVar[ByColumn | None] = None
 
     @abstractmethod
-    def accumulate(self) -> pl.Expr:
-        """The measure of a group of raw records."""
+    def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
+        """The states of single records.
+
+        Args:
+            columns: What the workload decoded, int64[n] each, and `TIMESTAMP`.
+
+        Returns:
+            int64[n] for each state column.
+        """
+
+    def combine(self, a: Int64s, b: Int64s) -> Int64s:
+        """Combine states, int64[num columns, n] each: associative and commutative."""
+        if self.by_column == "sum":
+            return a + b
+        if self.by_column == "min":
+            return np.minimum(a, b)
+        if self.by_column == "max":
+            return np.maximum(a, b)
+        raise NotImplementedError(f"{type(self).__name__} needs a combine method or by_column")
+
+    def carry(self, states: Int64s) -> None:  # noqa: B027 - most states need none
+        """Make equal states equal in their columns too, in place; for sums of limbs."""
+
+    def finish(self, states: Int64s, count: Int64s, type_: pa.DataType) -> pa.Array:  # noqa: ARG002
+        """Turn states into a column of the results.
+
+        Args:
+            states: int64[num columns, n]; neutral where a key has left the window.
+            count: int64[n], records in the window.
+            type_: Of the column.
+        """
+        return pa.array(states[0], type=type_)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The full names of the state columns."""
+        return tuple(f"{self.name}.{each}" if each else self.name for each in self.columns)
 
 
 @dataclass(frozen=True)
-class Count(Measure):
+class Count(Aggregate):
     """The number of records."""
 
-    neutral: ClassVar[int] = 0
-    combine: ClassVar[np.ufunc] = np.add
-    deducts: ClassVar[bool] = True
+    neutral: ClassVar[tuple[int, ...]] = (0,)
+    slides: ClassVar[Slides] = "adds"
+    by_column: ClassVar[ByColumn | None] = "sum"
 
-    def accumulate(self) -> pl.Expr:
-        """See `Measure`."""
-        return pl.len().cast(pl.Int64).alias(self.name)
+    def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
+        """See `Aggregate`."""
+        return [np.ones(len(columns[TIMESTAMP]), dtype=np.int64)]
 
 
 @dataclass(frozen=True)
-class Sum(Measure):
-    """The sum of an integer column; beyond 64 bits it wraps."""
+class Sum(Aggregate):
+    """The sum of an integer column, of any size.
+
+    The column of the results may be int64 (a total beyond it ends the query with a message), a
+    decimal128 (records are its unscaled values) or float64.
+    """
 
     column: str
-    neutral: ClassVar[int] = 0
-    combine: ClassVar[np.ufunc] = np.add
-    deducts: ClassVar[bool] = True
+    columns: ClassVar[tuple[str, ...]] = ("high", "low")
+    neutral: ClassVar[tuple[int, ...]] = (0, 0)
+    slides: ClassVar[Slides] = "adds"
+    by_column: ClassVar[ByColumn | None] = "sum"
 
-    def accumulate(self) -> pl.Expr:
-        """See `Measure`."""
-        return pl.col(self.column).sum().alias(self.name)
+    def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
+        """See `Aggregate`."""
+        return wide.split(columns[self.column])
+
+    def carry(self, states: Int64s) -> None:
+        """See `Aggregate`."""
+        wide.carry(states)
+
+    def finish(self, states: Int64s, count: Int64s, type_: pa.DataType) -> pa.Array:  # noqa: ARG002
+        """See `Aggregate`."""
+        return wide.to_array(states, type_, self.name)
 
 
 @dataclass(frozen=True)
-class Latest(Measure):
+class Mean(Sum):
+    """The mean of an integer column divided by `scale`: the nearest double to the exact mean."""
+
+    scale: int = 1
+
+    def finish(self, states: Int64s, count: Int64s, type_: pa.DataType) -> pa.Array:
+        """See `Aggregate`."""
+        there = count > 0
+        means = wide.to_floats(states, np.where(there, count, 1) * self.scale)
+        return pa.array(means, mask=~there, type=type_)
+
+
+@dataclass(frozen=True)
+class Variance(Aggregate):
+    """The variance of an integer column divided by `scale`, from exact sums of x and x squared.
+
+    Attributes:
+        sample: Divide by count - 1, as SQL's `var_samp` (null for one record); else by count.
+    """
+
+    column: str
+    scale: int = 1
+    sample: bool = True
+    columns: ClassVar[tuple[str, ...]] = ("high", "low", "square3", "square2", "square1", "square0")
+    neutral: ClassVar[tuple[int, ...]] = (0,) * 6
+    slides: ClassVar[Slides] = "adds"
+    by_column: ClassVar[ByColumn | None] = "sum"
+
+    def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
+        """See `Aggregate`."""
+        values = columns[self.column]
+        return [*wide.split(values), *wide.split_squares(values)]
+
+    def carry(self, states: Int64s) -> None:
+        """See `Aggregate`."""
+        wide.carry(states[:2])
+        wide.carry(states[2:])
+
+    def finish(self, states: Int64s, count: Int64s, type_: pa.DataType) -> pa.Array:
+        """See `Aggregate`."""
+        sums, squares = wide.to_integers(states[:2]), wide.to_integers(states[2:])
+        scale = self.scale * self.scale
+        freedom = count - self.sample
+        out = [
+            (n * square - total * total) / (n * free * scale) if free > 0 else None
+            for n, free, total, square in zip(
+                count.tolist(), freedom.tolist(), sums, squares, strict=True
+            )
+        ]
+        return pa.array(out, type=type_)
+
+
+@dataclass(frozen=True)
+class Extreme(Aggregate):
+    """The least or the largest value of an integer column."""
+
+    column: str
+
+    def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
+        """See `Aggregate`."""
+        return [columns[self.column]]
+
+    def finish(self, states: Int64s, count: Int64s, type_: pa.DataType) -> pa.Array:
+        """See `Aggregate`."""
+        values = pa.array(states[0], mask=count == 0)
+        return values.view(type_) if pa.types.is_temporal(type_) else values.cast(type_)
+
+
+@dataclass(frozen=True)
+class Min(Extreme):
+    """The least value."""
+
+    neutral: ClassVar[tuple[int, ...]] = (LARGEST,)
+    by_column: ClassVar[ByColumn | None] = "min"
+
+
+@dataclass(frozen=True)
+class Max(Extreme):
+    """The largest value."""
+
+    neutral: ClassVar[tuple[int, ...]] = (SMALLEST,)
+    by_column: ClassVar[ByColumn | None] = "max"
+
+
+@dataclass(frozen=True)
+class Latest(Max):
     """The largest value of a column that grows with event time, such as the event time itself.
 
     A maximum cannot be deducted, and here need not be: the largest value a key ever had came with
@@ -75,49 +240,100 @@ class Latest(Measure):
     that of the window for as long as the key has a record in it.
     """
 
-    column: str
-    neutral: ClassVar[int] = SMALLEST
-    combine: ClassVar[np.ufunc] = np.maximum
-    deducts: ClassVar[bool] = False
-
-    def accumulate(self) -> pl.Expr:
-        """See `Measure`."""
-        return pl.col(self.column).max().alias(self.name)
+    slides: ClassVar[Slides] = "newest"
 
 
 @dataclass(frozen=True)
-class Aggregate:
-    """The measures of a query; the first is always the number of records.
+class Last(Aggregate):
+    """The value of the record with the largest event time; of several, the largest value."""
+
+    column: str
+    columns: ClassVar[tuple[str, ...]] = ("time", "")
+    neutral: ClassVar[tuple[int, ...]] = (SMALLEST, SMALLEST)
+
+    def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
+        """See `Aggregate`."""
+        return [columns[TIMESTAMP], columns[self.column]]
+
+    def combine(self, a: Int64s, b: Int64s) -> Int64s:
+        """See `Aggregate`."""
+        return np.where((b[0] > a[0]) | ((b[0] == a[0]) & (b[1] > a[1])), b, a)
+
+    def finish(self, states: Int64s, count: Int64s, type_: pa.DataType) -> pa.Array:
+        """See `Aggregate`."""
+        return pa.array(states[1], mask=count == 0, type=type_)
+
+
+@dataclass(frozen=True)
+class First(Last):
+    """The value of the record with the smallest event time; of several, the smallest value."""
+
+    neutral: ClassVar[tuple[int, ...]] = (LARGEST, LARGEST)
+
+    def combine(self, a: Int64s, b: Int64s) -> Int64s:
+        """See `Aggregate`."""
+        return np.where((b[0] < a[0]) | ((b[0] == a[0]) & (b[1] < a[1])), b, a)
+
+
+@dataclass(frozen=True)
+class Aggregates:
+    """The aggregates of a query; the first is always the number of records.
 
     Args:
-        others: Measures beside the count.
-        order_by: Names of the measures by which the top is found, largest first; keys break ties,
+        others: Aggregates beside the count.
+        order_by: Names of the aggregates by which the top is found, largest first; keys break ties,
             smallest bytes first, the null key before all.
 
     Example:
-        >>> Aggregate(Sum("total", "x")).names
-        ('count', 'total')
+        >>> Aggregates(Sum("total", "x")).names
+        ('count', 'total.high', 'total.low')
     """
 
-    others: tuple[Measure, ...] = ()
+    others: tuple[Aggregate, ...] = ()
     order_by: tuple[str, ...] = ("count",)
-    measures: tuple[Measure, ...] = field(init=False)
+    all: tuple[Aggregate, ...] = field(init=False)
 
-    def __init__(self, *others: Measure, order_by: tuple[str, ...] = ("count",)) -> None:
+    def __init__(self, *others: Aggregate, order_by: tuple[str, ...] = ("count",)) -> None:
         object.__setattr__(self, "others", others)
         object.__setattr__(self, "order_by", order_by)
-        object.__setattr__(self, "measures", (Count("count"), *others))
+        object.__setattr__(self, "all", (Count("count"), *others))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the measures, in the order of their rows in arrays."""
-        return tuple(measure.name for measure in self.measures)
+        """The names of all state columns, in the order of their rows in arrays."""
+        return tuple(name for each in self.all for name in each.column_names)
+
+    @property
+    def blocks(self) -> list[tuple[Aggregate, slice]]:
+        """Each aggregate with the rows of its state columns."""
+        out, at = [], 0
+        for each in self.all:
+            out.append((each, slice(at, at + len(each.columns))))
+            at += len(each.columns)
+        return out
 
     @property
     def order_rows(self) -> tuple[int, ...]:
-        """The rows of the measures in `order_by`."""
-        return tuple(self.names.index(name) for name in self.order_by)
+        """The rows of the state columns in `order_by`."""
+        rows = {each.name: rows for each, rows in self.blocks}
+        return tuple(
+            row for name in self.order_by for row in range(rows[name].start, rows[name].stop)
+        )
+
+    @property
+    def stacked(self) -> list[tuple[Aggregate, slice]]:
+        """The blocks that slide by two stacks."""
+        return [(each, rows) for each, rows in self.blocks if each.slides == "stacks"]
 
     def neutral(self) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-        """The value of no records, as an int64 column [measures, 1]."""
-        return np.array([[m.neutral] for m in self.measures], dtype=np.int64)
+        """The state of no records, as an int64 column [num state columns, 1]."""
+        return np.array([[value] for each in self.all for value in each.neutral], dtype=np.int64)
+
+    def finish(self, states: Int64s, fields: Sequence[Any]) -> list[pa.Array]:
+        """Finish the aggregates that the fields name, in their order."""
+        rows = {each.name: (each, block) for each, block in self.blocks}
+        columns = []
+        for wanted in fields:
+            each, block = rows[wanted.name]
+            columns.append(each.finish(states[block], states[0], wanted.type))
+        return columns

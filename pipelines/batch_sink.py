@@ -60,7 +60,7 @@ class BatchSink:
             written,
             time.time_ns() // 1_000_000,
             self._writer.k,
-            self._writer.workload.aggregate.order_rows,
+            self._writer.workload.aggregates.order_rows,
         )
         self._log.write(batch)
         with self.lock:

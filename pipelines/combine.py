@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partitioners.errors import RunError
+from pipelines.aggregates import TIMESTAMP
 from pipelines.blobs import Int64s
 from pipelines.panes import Windows
 from pipelines.partials import (
@@ -102,7 +103,7 @@ class Combiner:
         if progress.partition < 0:
             return
         started = time.perf_counter()
-        total = merge_partials(parts, self.workload.aggregate)
+        total = merge_partials(parts, self.workload.aggregates)
         rows = list(self._by_shard(total))
         progress.partial_rows = len(total.pane)
         progress.seconds += time.perf_counter() - started
@@ -131,12 +132,12 @@ class Combiner:
         if not len(at):
             return None
         return aggregate_records(
-            self.workload.aggregate,
+            self.workload.aggregates,
             keys=coded.dictionary,
             key=key,
             pane=decoded.timestamp_ms // self.windows.pane_ms,
             enter=enter,
-            columns=decoded.columns,
+            columns={TIMESTAMP: decoded.timestamp_ms, **decoded.columns},
         )
 
     def _enter(
@@ -181,9 +182,9 @@ class Combiner:
                         partials.pane[rows],
                         partials.enter[rows],
                         new_code[partials.key[rows]] - first,
-                        partials.measures[:, rows],
+                        partials.states[:, rows],
                     ),
-                    self.workload.aggregate,
+                    self.workload.aggregates,
                 ),
             )
 

@@ -112,6 +112,16 @@ class RunningQuery:
         return self._listener.committed >= 0
 
     @property
+    def lag(self) -> dict[int, int]:
+        """Of each topic partition, the records that were in no batch yet, as of the last batch."""
+        return dict(self._listener.lag)
+
+    @property
+    def largest_lag(self) -> dict[int, int]:
+        """Of each topic partition, the largest lag so far."""
+        return dict(self._listener.largest_lag)
+
+    @property
     def active(self) -> bool:
         """Whether the query runs."""
         return bool(self._query.isActive)
@@ -207,7 +217,7 @@ def start(
     by_records = progress == "records"
     combiner = Combiner(workload, windows, num_shards, lateness_ms if by_records else None)
     reducer = ShardReducer(
-        workload.aggregate, windows, None if by_records else num_partitions, emit, k
+        workload.aggregates, windows, None if by_records else num_partitions, emit, k
     )
     sink = BatchSink(ResultWriter(str(results_dir), workload, windows, emit, k), listener)
     # A session of its own: the number of state partitions is not the next query's affair.

@@ -16,9 +16,9 @@ class KeyTable:
     deduction pending, so an id without one has no total either and is free.
 
     Args:
-        neutral: int64[num_measures, 1], the totals of no records.
+        neutral: int64[num_rows, 1], the totals of no records.
         keys: Binary array; the key of each id.
-        totals: int64[num_measures, len(keys)].
+        totals: int64[num_rows, len(keys)]: state columns, and what the two stacks keep of a key.
         pending: int64[len(keys)], pending changes of each id; 0: the id is free.
     """
 
@@ -87,7 +87,7 @@ class KeyTable:
         return pa.array(self._keys, type=pa.binary())
 
     def to_batch(self, names: tuple[str, ...]) -> pa.RecordBatch:
-        """The table as Arrow columns: key, pending, and the measures by name."""
+        """The table as Arrow columns: key, pending, and the totals by name."""
         columns = {"key": self.keys(), "pending": pa.array(self._pending)}
         columns |= {name: pa.array(row) for name, row in zip(names, self.totals, strict=True)}
         return pa.RecordBatch.from_pydict(columns)

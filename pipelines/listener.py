@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import NamedTuple
 
@@ -24,7 +25,17 @@ class BatchProgress(NamedTuple):
 
 
 class ProgressListener(StreamingQueryListener):
-    """Keeps the last committed batch, batch durations and state size of a session's one query."""
+    """Keeps what Spark tells of a session's one query.
+
+    Spark commits no offsets, so tools that read a consumer group's lag see none: it is here.
+
+    Attributes:
+        committed: Number of the last committed batch; -1: none yet.
+        state_bytes: Memory of the state stores, last batch with records.
+        batch_seconds: Duration of each batch with records.
+        lag: Of each topic partition, records that were there and in no batch, as of the last batch.
+        largest_lag: The largest of these so far.
+    """
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -33,6 +44,8 @@ class ProgressListener(StreamingQueryListener):
         self.committed = -1
         self.state_bytes = 0
         self.batch_seconds: list[float] = []
+        self.lag: dict[int, int] = {}
+        self.largest_lag: dict[int, int] = {}
 
     def attach(self) -> None:
         """Listen; a session's listeners hear of its own queries only."""
@@ -59,8 +72,18 @@ class ProgressListener(StreamingQueryListener):
         if progress.numInputRows:
             self.batch_seconds.append(progress.batchDuration / 1000)
             self.state_bytes = sum(int(op.memoryUsedBytes) for op in progress.stateOperators)
+        for source in progress.sources:
+            self._note_lag(source.endOffset, source.latestOffset)
         self.committed = progress.batchId
         self._heard.set()
+
+    def _note_lag(self, end: str, latest: str) -> None:
+        """Take the offsets of a Kafka source: JSON, topic to partition to offset."""
+        read, there = _offsets(end), _offsets(latest)
+        lag = {partition: max(there[partition] - read.get(partition, 0), 0) for partition in there}
+        for partition, records in lag.items():
+            self.largest_lag[partition] = max(self.largest_lag.get(partition, 0), records)
+        self.lag = lag
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """Nothing to keep."""
@@ -68,3 +91,14 @@ class ProgressListener(StreamingQueryListener):
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: ARG002, N802
         """Wake whoever waits."""
         self._heard.set()
+
+
+def _offsets(text: str) -> dict[int, int]:
+    """Read offsets of the one topic; none where Spark has none to tell.
+
+    Example:
+        >>> _offsets('{"clicks": {"0": 5, "10": 7}}'), _offsets("null")
+        ({0: 5, 10: 7}, {})
+    """
+    topics = json.loads(text or "null") or {}
+    return {int(p): int(offset) for by in topics.values() for p, offset in by.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,8 +10,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.aggregates import Aggregate
+from pipelines.aggregates import Aggregates
 from pipelines.blobs import Int64s, to_blob
+from pipelines.scan import fold
 
 # Marks a partial whose records miss no window.
 ON_TIME = -(2**63)
@@ -24,18 +26,18 @@ class Partials(NamedTuple):
         pane: int64[n]
         enter: int64[n], `ON_TIME` or the first window the records count in.
         key: int64[n], indices into `keys`.
-        measures: int64[num_measures, n].
+        states: int64[num state columns, n].
     """
 
     keys: pa.Array
     pane: Int64s
     enter: Int64s
     key: Int64s
-    measures: Int64s
+    states: Int64s
 
 
 def aggregate_records(
-    aggregate: Aggregate,
+    aggregates: Aggregates,
     *,
     keys: pa.Array,
     key: Int64s,
@@ -48,62 +50,87 @@ def aggregate_records(
     Where the pair (pane, key) fits one int64 and nothing is late, as nearly always, that is the
     only group column: Polars groups one integer twice as fast as three.
     """
-    expressions = [measure.accumulate() for measure in aggregate.measures]
+    states = [state for each in aggregates.all for state in each.create(columns)]
     low = int(pane.min())
     if enter is None and (int(pane.max()) - low + 1) * len(keys) < 2**62:
-        frame = pl.DataFrame({"group": (pane - low) * len(keys) + key, **columns})
-        grouped = frame.group_by("group").agg(expressions)
-        codes = grouped["group"].to_numpy()
+        groups, combined = combine_groups(
+            {"group": (pane - low) * len(keys) + key}, states, aggregates
+        )
+        codes = groups["group"]
         pane, key = codes // len(keys) + low, codes % len(keys)
-        entered = np.full(len(codes), ON_TIME, dtype=np.int64)
-    else:
-        tags = np.full(len(key), ON_TIME, dtype=np.int64) if enter is None else enter
-        frame = pl.DataFrame({"pane": pane, "enter": tags, "key": key, **columns})
-        grouped = frame.group_by("pane", "enter", "key").agg(expressions)
-        pane, entered, key = (grouped[name].to_numpy() for name in ("pane", "enter", "key"))
-    return Partials(keys, pane, entered, key, _measures(grouped, aggregate))
+        return Partials(keys, pane, np.full(len(codes), ON_TIME, dtype=np.int64), key, combined)
+    tags = np.full(len(key), ON_TIME, dtype=np.int64) if enter is None else enter
+    groups, combined = combine_groups({"pane": pane, "enter": tags, "key": key}, states, aggregates)
+    return Partials(keys, groups["pane"], groups["enter"], groups["key"], combined)
 
 
-def merge_partials(parts: list[Partials], aggregate: Aggregate) -> Partials:
+def merge_partials(parts: list[Partials], aggregates: Aggregates) -> Partials:
     """Combine the partials of several Arrow batches into one row per pane, key and first window."""
     if len(parts) == 1:
         return parts[0]
     empty = np.empty(0, dtype=np.int64)
     if not parts:
-        none = np.empty((len(aggregate.measures), 0), dtype=np.int64)
+        none = np.empty((len(aggregates.names), 0), dtype=np.int64)
         return Partials(pa.array([], type=pa.binary()), empty, empty, empty, none)
     # Arrow's own unification of dictionaries refuses a null key.
     coded = pc.dictionary_encode(pa.concat_arrays([p.keys for p in parts]), null_encoding="encode")
     code = coded.indices.to_numpy().astype(np.int64)
     before = np.cumsum([0, *(len(p.keys) for p in parts)]).tolist()
     keys = [code[p.key + shift] for p, shift in zip(parts, before[:-1], strict=True)]
-    frame = pl.DataFrame(
+    groups, combined = combine_groups(
         {
             "pane": np.concatenate([p.pane for p in parts]),
             "enter": np.concatenate([p.enter for p in parts]),
             "key": np.concatenate(keys),
-            **dict(
-                zip(
-                    aggregate.names,
-                    np.concatenate([p.measures for p in parts], axis=1),
-                    strict=True,
-                )
-            ),
-        }
+        },
+        list(np.concatenate([p.states for p in parts], axis=1)),
+        aggregates,
     )
-    merged = frame.group_by("pane", "enter", "key").agg(
-        pl.col(m.name).sum() if m.combine is np.add else pl.col(m.name).max()
-        for m in aggregate.measures
-    )
-    pane, enter, key = (merged[name].to_numpy() for name in ("pane", "enter", "key"))
-    return Partials(coded.dictionary, pane, enter, key, _measures(merged, aggregate))
+    return Partials(coded.dictionary, groups["pane"], groups["enter"], groups["key"], combined)
 
 
-def _measures(frame: pl.DataFrame, aggregate: Aggregate) -> Int64s:
-    return np.stack([frame[name].to_numpy() for name in aggregate.names])
+def combine_groups(
+    groups: dict[str, Int64s], states: Sequence[Int64s], aggregates: Aggregates
+) -> tuple[dict[str, Int64s], Int64s]:
+    """Combine the states of each group.
+
+    Args:
+        groups: Columns whose values together name a group, int64[n] each.
+        states: int64[n] for each state column.
+        aggregates: What the states are of.
+
+    Returns:
+        The groups' columns, and their states, int64[num state columns, num_groups].
+    """
+    frame = dict(groups)
+    expressions: list[pl.Expr] = []
+    general = []
+    for each, rows in aggregates.blocks:
+        if each.by_column is None:
+            general.append((each, rows))
+            continue
+        for row in range(rows.start, rows.stop):
+            frame[f"state{row}"] = states[row]
+            expressions.append(getattr(pl.col(f"state{row}"), each.by_column)())
+    grouped = pl.DataFrame(frame).group_by(list(groups)).agg(expressions)
+    if general:
+        grouped = grouped.sort(list(groups))
+    out = np.empty((len(states), len(grouped)), dtype=np.int64)
+    for name in grouped.columns[len(groups) :]:
+        out[int(name[len("state") :])] = grouped[name].to_numpy()
+    if general:
+        order = np.lexsort(list(reversed(list(groups.values()))))
+        begins = np.zeros(len(order), dtype=bool)
+        for column in groups.values():
+            begins[1:] |= np.diff(column[order]) != 0
+        begins[:1] = True
+        for each, rows in general:
+            block = np.stack([state[order] for state in states[rows]])
+            out[rows] = fold(each.combine, block, begins)
+    return {name: grouped[name].to_numpy() for name in groups}, out
 
 
-def encode_partials(partials: Partials, aggregate: Aggregate) -> bytes:
+def encode_partials(partials: Partials, aggregates: Aggregates) -> bytes:
     """Write partials as an Arrow blob; none at all as no bytes."""
     if not len(partials.pane):
         return b""
@@ -114,6 +141,6 @@ def encode_partials(partials: Partials, aggregate: Aggregate) -> bytes:
             pa.array(partials.key.astype(np.int32)), partials.keys
         ),
     }
-    for name, row in zip(aggregate.names, partials.measures, strict=True):
+    for name, row in zip(aggregates.names, partials.states, strict=True):
         columns[name] = pa.array(row)
     return to_blob(pa.RecordBatch.from_pydict(columns))

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from pipelines.aggregates import Aggregate
+from pipelines.aggregates import Aggregates
 from pipelines.blobs import from_blob, numbers, to_blob
 from pipelines.ring import Changes, concat_changes
 
@@ -38,7 +38,7 @@ class PendingChanges:
 
     Args:
         store: Where the segments are.
-        aggregate: The measures.
+        aggregates: What the changes are of.
         windows_per_bucket: Windows in a bucket.
         index: Pairs (bucket, serial number) of the segments there are.
     """
@@ -46,12 +46,12 @@ class PendingChanges:
     def __init__(
         self,
         store: Store,
-        aggregate: Aggregate,
+        aggregates: Aggregates,
         windows_per_bucket: int,
         index: list[tuple[int, int]],
     ) -> None:
         self._store = store
-        self._aggregate = aggregate
+        self._aggregates = aggregates
         self._windows_per_bucket = windows_per_bucket
         self.index = [(int(bucket), int(serial)) for bucket, serial in index]
 
@@ -80,18 +80,28 @@ class PendingChanges:
             before = changes.window < end
             due.append(changes.where(before))
             rest.append(changes.where(~before))
-        left = concat_changes(rest, len(self._aggregate.measures))
+        left = concat_changes(rest, len(self._aggregates.names))
         if len(left.window):
             self._write(last_bucket, serial, left)
-        return concat_changes(due, len(self._aggregate.measures))
+        return concat_changes(due, len(self._aggregates.names))
+
+    def take_all(self) -> Changes:
+        """Take out all changes there are."""
+        taken = [self._read(*entry) for entry in self.index]
+        for entry in self.index:
+            self._store.remove(_name(*entry))
+        self.index.clear()
+        return concat_changes(taken, len(self._aggregates.names))
 
     def _write(self, bucket: int, serial: int, changes: Changes) -> None:
         columns = {
             "window": pa.array(changes.window),
             "key": pa.array(changes.key.astype(np.int32)),
         }
-        for name, row in zip(self._aggregate.names, changes.delta, strict=True):
-            columns[name] = pa.array(row)
+        if self._aggregates.stacked:
+            columns["peer"] = pa.array(changes.peer)
+        for name, row in zip(self._aggregates.names, changes.delta, strict=True):
+            columns[f"delta.{name}"] = pa.array(row)
         self._store.put(_name(bucket, serial), to_blob(pa.RecordBatch.from_pydict(columns)))
         self.index.append((bucket, serial))
 
@@ -100,10 +110,12 @@ class PendingChanges:
         if blob is None:
             raise KeyError(f"segment {bucket}/{serial} is in the index and not in the state store")
         batch = from_blob(blob)
+        window = numbers(batch.column("window"))
         return Changes(
-            numbers(batch.column("window")),
+            window,
             numbers(batch.column("key")).astype(np.int64),
-            np.stack([numbers(batch.column(name)) for name in self._aggregate.names]),
+            np.stack([numbers(batch.column(f"delta.{name}")) for name in self._aggregates.names]),
+            numbers(batch.column("peer")) if self._aggregates.stacked else np.zeros_like(window),
         )
 
 

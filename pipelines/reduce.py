@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from partitioners.errors import RunError
-from pipelines.aggregates import Aggregate
+from pipelines.aggregates import Aggregates
 from pipelines.blobs import Int64s, from_blob, numbers, to_blob
 from pipelines.combine import ShardRow
 from pipelines.key_table import KeyTable
@@ -25,6 +25,7 @@ from pipelines.panes import Windows
 from pipelines.pending import BUCKETS_PER_WINDOW, PendingChanges, Store
 from pipelines.punctuation import NO_WATERMARK_MS
 from pipelines.ring import Changes, Runs, concat_changes, covered, partial_changes, slide
+from pipelines.stacks import LatePartials, TwoStacks
 from pipelines.top import top_of_windows
 
 # Runs in one blob; bounds the size of a row between the stages.
@@ -45,6 +46,7 @@ class Meta:
     next_window: int | None = None
     watermarks_ms: dict[int, int] = field(default_factory=dict)
     serial: int = 0
+    block: int | None = None
     segments: list[tuple[int, int]] = field(default_factory=list)
 
     @classmethod
@@ -66,7 +68,7 @@ class ShardReducer:
     """Reduces the partials of a shard.
 
     Args:
-        aggregate: The measures.
+        aggregates: What to compute.
         windows: The windows.
         num_partitions: Topic partitions that hold windows back until their watermark passes; None:
             only partitions with rows in the batch do.
@@ -74,7 +76,7 @@ class ShardReducer:
         k: Size of a window's top.
     """
 
-    aggregate: Aggregate
+    aggregates: Aggregates
     windows: Windows
     num_partitions: int | None
     emit: str
@@ -90,25 +92,28 @@ class ShardReducer:
         started = time.perf_counter()
         meta = Meta.load(store.get("meta"))
         table = self._load_table(store)
-        pending = PendingChanges(store, self.aggregate, self._windows_per_bucket, meta.segments)
+        pending = PendingChanges(store, self.aggregates, self._windows_per_bucket, meta.segments)
         meta.serial += 1
         rows = sorted(rows, key=lambda row: row.partition)
         self._check_partitions(rows)
         progress = [json.loads(row.progress) for row in rows]
         counts = {"on_time": 0, "late": 0, "partial_rows": 0}
+        late = self._load_late(store)
+        had_late = bool(late)
         changes = concat_changes(
-            [self._take(row, meta, table, counts) for row in rows if row.partials],
-            len(self.aggregate.measures),
+            [self._take(row, meta, table, counts, late) for row in rows if row.partials],
+            len(self.aggregates.names),
         )
         for each in progress:
             before = meta.watermarks_ms.get(each["partition"], NO_WATERMARK_MS)
             meta.watermarks_ms[each["partition"]] = max(before, each["watermark_ms"])
         end = self.windows.first_window(self._frontier_ms(meta, progress))
-        runs = self._close(meta, table, pending, changes, end)
+        runs = self._close(meta, table, pending, changes, late, end)
+        self._save_late(store, late, meta, had_late)
         blobs, last = self._emit(runs, table)
         table.free_unused()
         meta.segments = pending.index
-        store.put("keys", to_blob(table.to_batch(self.aggregate.names)))
+        store.put("keys", to_blob(table.to_batch(self._table_names)))
         store.put("meta", meta.dump())
         summary = {
             **counts,
@@ -135,10 +140,56 @@ class ShardReducer:
 
     def _load_table(self, store: Store) -> KeyTable:
         blob = store.get("keys")
-        neutral = self.aggregate.neutral()
+        neutral = self.aggregates.neutral()
+        stacked = neutral[self._stacked_rows]
+        neutral = np.concatenate([neutral, stacked, stacked])
         if blob is None:
             return KeyTable.empty(neutral)
-        return KeyTable.from_batch(from_blob(blob), self.aggregate.names, neutral)
+        return KeyTable.from_batch(from_blob(blob), self._table_names, neutral)
+
+    @property
+    def _stacked_rows(self) -> list[int]:
+        return [row for _, rows in self.aggregates.stacked for row in range(rows.start, rows.stop)]
+
+    @property
+    def _table_names(self) -> tuple[str, ...]:
+        """The totals of a key: state columns, then suffixes and prefixes of the two stacks."""
+        names = self.aggregates.names
+        stacked = [names[row] for row in self._stacked_rows]
+        return (
+            *names,
+            *(f"front.{name}" for name in stacked),
+            *(f"back.{name}" for name in stacked),
+        )
+
+    def _load_late(self, store: Store) -> list[LatePartials]:
+        """Late partials of aggregates that slide by two stacks; the store has them if any live."""
+        blob = store.get("late") if self.aggregates.stacked else None
+        if blob is None:
+            return []
+        batch = from_blob(blob)
+        columns = [numbers(batch.column(i)) for i in range(batch.num_columns)]
+        return [LatePartials(columns[0], columns[1], columns[2], np.stack(columns[3:]))]
+
+    def _save_late(
+        self, store: Store, late: list[LatePartials], meta: Meta, had_late: bool
+    ) -> None:
+        end = meta.next_window
+        live = [each.where(each.exit > end) if end is not None else each for each in late]
+        live = [each for each in live if len(each.key)]
+        if not live:
+            if had_late:
+                store.remove("late")
+            return
+        columns = [
+            np.concatenate(parts)
+            for parts in zip(
+                *([each.enter, each.exit, each.key, *each.states] for each in live), strict=True
+            )
+        ]
+        arrays = [pa.array(column) for column in columns]
+        names = [str(i) for i in range(len(arrays))]
+        store.put("late", to_blob(pa.RecordBatch.from_arrays(arrays, names=names)))
 
     def _frontier_ms(self, meta: Meta, progress: list[dict[str, Any]]) -> int:
         """The time all partitions that hold windows back have passed."""
@@ -150,11 +201,18 @@ class ShardReducer:
             (meta.watermarks_ms.get(p, NO_WATERMARK_MS) for p in holding), default=NO_WATERMARK_MS
         )
 
-    def _take(self, row: ShardRow, meta: Meta, table: KeyTable, counts: dict[str, int]) -> Changes:
+    def _take(
+        self,
+        row: ShardRow,
+        meta: Meta,
+        table: KeyTable,
+        counts: dict[str, int],
+        late_partials: list[LatePartials],
+    ) -> Changes:
         """The changes of one task's partials, late records told apart by the watermark they met."""
         batch = from_blob(row.partials)
         coded = batch.column("key")
-        measures: Int64s = np.stack([numbers(batch.column(n)) for n in self.aggregate.names])
+        states: Int64s = np.stack([numbers(batch.column(n)) for n in self.aggregates.names])
         pane_start = numbers(batch.column("pane")) * self.windows.pane_ms
         first = self.windows.first_window(pane_start)
         exit_ = self.windows.exit_window(pane_start)
@@ -163,44 +221,104 @@ class ShardReducer:
         if meta.next_window is not None:
             open_window = max(open_window, meta.next_window)
         enter = np.maximum(np.maximum(numbers(batch.column("enter")), first), open_window)
-        late = int(measures[0][enter > first].sum())
-        counts["late"] += late
-        counts["on_time"] += int(measures[0].sum()) - late
+        late = enter > first
+        num_late = int(states[0][late].sum())
+        counts["late"] += num_late
+        counts["on_time"] += int(states[0].sum()) - num_late
         counts["partial_rows"] += len(first)
         key = table.ids(coded.dictionary)[coded.indices.to_numpy()]
         counted = enter < exit_
         if not counted.all():
-            enter, exit_, key = enter[counted], exit_[counted], key[counted]
-            measures = measures[:, counted]
-        return partial_changes(enter, exit_, key, measures, self.aggregate)
+            enter, exit_, key, late = enter[counted], exit_[counted], key[counted], late[counted]
+            states = states[:, counted]
+        if self.aggregates.stacked and late.any():
+            stacked = states[self._stacked_rows]
+            late_partials.append(LatePartials(enter, exit_, key, stacked).where(late))
+        return partial_changes(enter, exit_, key, states, self.aggregates, late)
 
     def _close(
-        self, meta: Meta, table: KeyTable, pending: PendingChanges, changes: Changes, end: int
+        self,
+        meta: Meta,
+        table: KeyTable,
+        pending: PendingChanges,
+        changes: Changes,
+        late: list[LatePartials],
+        end: int,
     ) -> Runs:
         """Close the windows before `end`; keep what belongs to later ones."""
         if meta.next_window is not None:
             end = max(end, meta.next_window)
+        num_columns = len(self.aggregates.names)
         due = pending.take_due(end, meta.serial)
         table.release(due)
         now = changes.window < end
         later = changes.where(~now)
+        due = concat_changes([due, changes.where(now)], num_columns)
+        first = meta.next_window
+        if first is None:
+            first = int(due.window.min()) if len(due.window) else end
+        stacks = None
+        if self.aggregates.stacked and first < end:
+            if meta.block is None:
+                meta.block = first // self.windows.windows_per_record - 1
+            if (end - 1) // self.windows.windows_per_record > meta.block:
+                known = pending.take_all()
+                table.release(known)
+                later = concat_changes([known, later], num_columns)
+            stacks = self._stacks(meta, table, due, later, late, first, end)
         if len(later.window):
             # Two segments of one bucket need different numbers.
             meta.serial += 1
             pending.add(later, meta.serial)
             table.hold(later)
-        due = concat_changes([due, changes.where(now)], len(self.aggregate.measures))
-        runs = slide(table.totals, due, meta.next_window, end, self.aggregate)
+        totals = table.totals[:num_columns]
+        runs = slide(totals, due, first, end, self.aggregates, stacks)
+        if stacks is not None:
+            stacks.finish()
+            meta.block = stacks.last_block
         if meta.next_window is not None or len(due.window):
             meta.next_window = end
         return runs
+
+    def _stacks(
+        self,
+        meta: Meta,
+        table: KeyTable,
+        due: Changes,
+        later: Changes,
+        late: list[LatePartials],
+        first: int,
+        end: int,
+    ) -> TwoStacks:
+        assert meta.block is not None
+        at, width = len(self.aggregates.names), len(self._stacked_rows)
+        empty = np.empty(0, dtype=np.int64)
+        none = LatePartials(empty, empty, empty, np.empty((width, 0), dtype=np.int64))
+        parts = late or [none]
+        return TwoStacks(
+            self.aggregates,
+            self.windows.windows_per_record,
+            block=meta.block,
+            front=table.totals[at : at + width],
+            back=table.totals[at + width :],
+            due=due,
+            waiting=later,
+            late=LatePartials(
+                np.concatenate([each.enter for each in parts]),
+                np.concatenate([each.exit for each in parts]),
+                np.concatenate([each.key for each in parts]),
+                np.concatenate([each.states for each in parts], axis=1),
+            ),
+            first=first,
+            end=end,
+        )
 
     def _emit(self, runs: Runs, table: KeyTable) -> tuple[list[bytes], list[Any]]:
         """The blobs for the sink, and the top of the last window that has any key."""
         keys = table.keys()
         last = self._last_top(runs, keys)
         if self.emit == "top":
-            runs = top_of_windows(runs, keys, self.aggregate, self.k)
+            runs = top_of_windows(runs, keys, self.aggregates, self.k)
         elif self.emit == "changed":
             runs = runs.where(runs.changed)
         else:
@@ -209,7 +327,7 @@ class ShardReducer:
             encode_runs(
                 runs.where(np.arange(at, min(at + RUNS_PER_BLOB, len(runs.key)))),
                 keys,
-                self.aggregate,
+                self.aggregates,
             )
             for at in range(0, len(runs.key), RUNS_PER_BLOB)
         ]
@@ -225,7 +343,7 @@ class ShardReducer:
         there = there._replace(
             start=np.full(len(there.key), window), end=np.full(len(there.key), window + 1)
         )
-        top = top_of_windows(there, keys, self.aggregate, self.k)
+        top = top_of_windows(there, keys, self.aggregates, self.k)
         names = keys.take(pa.array(top.key)).to_pylist()
         return [
             [window, None if name is None else name.hex(), *values]
@@ -233,7 +351,7 @@ class ShardReducer:
         ]
 
 
-def encode_runs(runs: Runs, keys: pa.Array, aggregate: Aggregate) -> bytes:
+def encode_runs(runs: Runs, keys: pa.Array, aggregates: Aggregates) -> bytes:
     """Write runs as an Arrow blob, with the keys they use as a dictionary."""
     used = np.zeros(len(keys), dtype=bool)
     used[runs.key] = True
@@ -245,6 +363,6 @@ def encode_runs(runs: Runs, keys: pa.Array, aggregate: Aggregate) -> bytes:
             pa.array(code[runs.key].astype(np.int32)), keys.filter(pa.array(used))
         ),
     }
-    for name, row in zip(aggregate.names, runs.value, strict=True):
+    for name, row in zip(aggregates.names, runs.value, strict=True):
         columns[name] = pa.array(row)
     return to_blob(pa.RecordBatch.from_pydict(columns))

@@ -12,15 +12,18 @@ partials, not how many windows overlap; hours without data cost nothing::
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from pipelines.aggregates import Aggregate
+from pipelines.aggregates import Aggregates
 from pipelines.blobs import Int64s
 
 Bools = npt.NDArray[np.bool_]
+
+NO_PEER = -(2**63)
+"""Marks a change that the two stacks do not see."""
 
 
 class Changes(NamedTuple):
@@ -29,16 +32,31 @@ class Changes(NamedTuple):
     Attributes:
         window: int64[n], the first window with the change.
         key: int64[n], key ids.
-        delta: int64[num_measures, n]; neutral where a measure is not deducted.
+        delta: int64[num state columns, n]; neutral where a newest pane leaves; of columns that
+            slide by two stacks, the partial's state, or, once stacked, what is left without it.
+        peer: int64[n], of a partial's two changes the window of the other one; `NO_PEER` where the
+            partial is late: it entered later than its pane.
     """
 
     window: Int64s
     key: Int64s
     delta: Int64s
+    peer: Int64s
 
     def where(self, chosen: Bools | Int64s) -> Changes:
         """The chosen rows."""
-        return Changes(self.window[chosen], self.key[chosen], self.delta[:, chosen])
+        return Changes(
+            self.window[chosen], self.key[chosen], self.delta[:, chosen], self.peer[chosen]
+        )
+
+
+class StackedValues(Protocol):
+    """Gives the states that do not follow from sums of changes."""
+
+    rows: list[int]
+
+    def values(self, key: Int64s, window: Int64s) -> Int64s:
+        """The states of keys in windows, int64[len(rows), n]; ordered by key and window."""
 
 
 class Runs(NamedTuple):
@@ -48,7 +66,7 @@ class Runs(NamedTuple):
         start: int64[n], first window.
         end: int64[n], first window after.
         key: int64[n], key ids.
-        value: int64[num_measures, n]; a count of 0 says that the key left the window at `start`.
+        value: int64[num state columns, n]; a count of 0 says that the key left at `start`.
         changed: bool[n], whether the value differs from that of the window before `start`.
     """
 
@@ -73,53 +91,70 @@ class Runs(NamedTuple):
         return self.where(self.value[0] > 0)
 
 
-def concat_changes(parts: list[Changes], num_measures: int) -> Changes:
+def concat_changes(parts: list[Changes], num_columns: int) -> Changes:
     """Put changes together."""
     if not parts:
         empty = np.empty(0, dtype=np.int64)
-        return Changes(empty, empty, np.empty((num_measures, 0), dtype=np.int64))
+        return Changes(empty, empty, np.empty((num_columns, 0), dtype=np.int64), empty)
     return Changes(
         np.concatenate([p.window for p in parts]),
         np.concatenate([p.key for p in parts]),
         np.concatenate([p.delta for p in parts], axis=1),
+        np.concatenate([p.peer for p in parts]),
     )
 
 
 def partial_changes(
-    enter: Int64s, exit_: Int64s, key: Int64s, measures: Int64s, aggregate: Aggregate
+    enter: Int64s,
+    exit_: Int64s,
+    key: Int64s,
+    states: Int64s,
+    aggregates: Aggregates,
+    late: Bools | None = None,
 ) -> Changes:
     """The two changes of each partial: combined at `enter`, deducted at `exit_`."""
-    deducted = np.stack(
-        [
-            -row if measure.deducts else np.full_like(row, measure.neutral)
-            for measure, row in zip(aggregate.measures, measures, strict=True)
-        ]
-    )
+    left = np.empty_like(states)
+    for each, rows in aggregates.blocks:
+        if each.slides == "adds":
+            left[rows] = -states[rows]
+        elif each.slides == "newest":
+            left[rows] = np.array(each.neutral)[:, None]
+        else:
+            left[rows] = states[rows]
+    enter_peer, exit_peer = exit_, enter
+    if late is not None and late.any():
+        enter_peer = np.where(late, NO_PEER, exit_)
+        exit_peer = np.where(late, NO_PEER, enter)
     return Changes(
         np.concatenate([enter, exit_]),
         np.concatenate([key, key]),
-        np.concatenate([measures, deducted], axis=1),
+        np.concatenate([states, left], axis=1),
+        np.concatenate([enter_peer, exit_peer]),
     )
 
 
 def slide(
-    totals: Int64s, changes: Changes, first: int | None, end: int, aggregate: Aggregate
+    totals: Int64s,
+    changes: Changes,
+    first: int,
+    end: int,
+    aggregates: Aggregates,
+    stacked: StackedValues | None = None,
 ) -> Runs:
     """Slide running totals over the windows [first, end).
 
     Args:
-        totals: int64[num_measures, num_keys], the value of every key in window `first` - 1; set to
-            that in window `end` - 1.
+        totals: int64[num state columns, num_keys], the state of every key in window `first` - 1;
+            set to that in window `end` - 1.
         changes: All changes at windows before `end`; none before `first`.
-        first: The first window not yet closed; None before the first change of all.
+        first: The first window not yet closed.
         end: The first window that stays open.
-        aggregate: The measures.
+        aggregates: What the states are of.
+        stacked: Gives the states of aggregates that slide by two stacks, if there are any.
 
     Returns:
         The runs of every key that lives or changes in these windows.
     """
-    if first is None:
-        first = int(changes.window.min()) if len(changes.window) else end
     live = np.flatnonzero(totals[0] > 0)
     touched = np.zeros(totals.shape[1], dtype=bool)
     touched[live] = True
@@ -129,9 +164,17 @@ def slide(
     window = np.concatenate([np.full(len(keys), first - 1, dtype=np.int64), changes.window])
     key = np.concatenate([keys, changes.key])
     delta = np.concatenate([totals[:, keys], changes.delta], axis=1)
-    window, key, delta = _net(window, key, delta, aggregate)
+    window, key, delta = _net(window, key, delta, aggregates)
     begins = _differs(key)
-    value = _accumulate(delta, begins, aggregate)
+    value = _accumulate(delta, begins, aggregates)
+    if stacked is not None:
+        value[stacked.rows] = stacked.values(key, window)
+        carried = np.flatnonzero(begins)
+        for row in stacked.rows:
+            value[row, carried] = totals[row, keys]
+    gone = value[0] == 0
+    for each, rows in aggregates.blocks:
+        value[rows, gone] = np.array(each.neutral)[:, None]
     changed = np.zeros(len(key), dtype=bool)
     if len(key):
         changed[1:] = (value[:, 1:] != value[:, :-1]).any(axis=0)
@@ -147,29 +190,31 @@ def slide(
 
 
 def _net(
-    window: Int64s, key: Int64s, delta: Int64s, aggregate: Aggregate
+    window: Int64s, key: Int64s, delta: Int64s, aggregates: Aggregates
 ) -> tuple[Int64s, Int64s, Int64s]:
     """One change per key and window, ordered by key and window."""
     if not len(window):
         return window, key, delta
-    low, high = int(window.min()), int(window.max())
-    span = high - low + 1
-    if (int(key.max()) + 1) * span < 2**62:
-        both = key * span + (window - low)
-        order = np.argsort(both)
-        fresh = _differs(both[order])
-    else:
-        order = np.lexsort((window, key))
-        fresh = _differs(window[order]) | _differs(key[order])
+    order = order_of(key, window)
+    fresh = _differs(window[order]) | _differs(key[order])
     at = np.flatnonzero(fresh)
-    net = np.stack(
-        [
-            measure.combine.reduceat(row[order], at)
-            for measure, row in zip(aggregate.measures, delta, strict=True)
-        ]
-    )
+    net = np.empty((len(delta), len(at)), dtype=np.int64)
+    for each, rows in aggregates.blocks:
+        if each.slides != "stacks":
+            ufunc = np.add if each.slides == "adds" else np.maximum
+            for row in range(rows.start, rows.stop):
+                net[row] = ufunc.reduceat(delta[row][order], at)
     chosen = order[at]
     return window[chosen], key[chosen], net
+
+
+def order_of(key: Int64s, window: Int64s) -> Int64s:
+    """The order by key and window; one integer sorts twice as fast as two."""
+    low = int(window.min())
+    span = int(window.max()) - low + 1
+    if (int(key.max()) + 1) * span < 2**62:
+        return np.argsort(key * span + (window - low))
+    return np.lexsort((window, key))
 
 
 def _differs(values: Int64s) -> Bools:
@@ -179,20 +224,21 @@ def _differs(values: Int64s) -> Bools:
     return fresh
 
 
-def _accumulate(delta: Int64s, begins: Bools, aggregate: Aggregate) -> Int64s:
-    """Running totals of each key; the neutral value where the count is 0."""
+def _accumulate(delta: Int64s, begins: Bools, aggregates: Aggregates) -> Int64s:
+    """Running totals of each key, but of columns that slide by two stacks."""
     out = np.empty_like(delta)
     segment = np.cumsum(begins) - 1
-    for row, measure in enumerate(aggregate.measures):
-        if measure.combine is np.add:
-            total = np.cumsum(delta[row])
-            offset = (total - delta[row])[begins]
-            out[row] = total - offset[segment]
-        else:
-            out[row] = _running_maximum(delta[row], segment, measure.neutral)
-    gone = out[0] == 0
-    for row, measure in enumerate(aggregate.measures):
-        out[row, gone] = measure.neutral
+    for each, rows in aggregates.blocks:
+        for row in range(rows.start, rows.stop):
+            if each.slides == "adds":
+                # Limbs never overflow, and where a cumulated sum over all keys does, the
+                # difference of two is right all the same.
+                total = np.cumsum(delta[row])
+                offset = (total - delta[row])[begins]
+                out[row] = total - offset[segment]
+            elif each.slides == "newest":
+                out[row] = _running_maximum(delta[row], segment, each.neutral[0])
+        each.carry(out[rows])
     return out
 
 

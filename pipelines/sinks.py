@@ -77,7 +77,7 @@ class ResultWriter:
             runs._replace(key=runs.key + shift)
             for (runs, _), shift in zip(decoded, before[:-1].tolist(), strict=True)
         ]
-        merged = top_of_windows(concat_runs(parts), keys, self.workload.aggregate, self.k)
+        merged = top_of_windows(concat_runs(parts), keys, self.workload.aggregates, self.k)
         return self._write(self._expand(merged, keys), f"batch-{batch_id:09d}-top.parquet")
 
     def decode(self, blob: bytes) -> tuple[Runs, pa.Array]:
@@ -85,7 +85,7 @@ class ResultWriter:
         batch = from_blob(blob)
         coded = batch.column("key")
         start, end = numbers(batch.column("start")), numbers(batch.column("end"))
-        names = self.workload.aggregate.names
+        names = self.workload.aggregates.names
         value = np.stack([numbers(batch.column(name)) for name in names])
         key = coded.indices.to_numpy().astype(np.int64)
         return Runs(start, end, key, value, np.ones(len(start), dtype=bool)), coded.dictionary
@@ -94,8 +94,7 @@ class ResultWriter:
         """One row per window and key, a row group at a time."""
         if self.emit == "changed":
             runs = runs._replace(end=runs.start + 1)
-        measures = dict(zip(self.workload.aggregate.names, runs.value, strict=True))
-        values = self.workload.finish_values(measures)
+        values = self.workload.finish_values(runs.value)
         finished = self.workload.finish_keys(keys)
         lengths = runs.end - runs.start
         ends = np.cumsum(lengths)

@@ -38,7 +38,7 @@ class QuerySummary:
         batch_seconds: Duration of each batch, as far as this process ran it.
         window_start_ms: Starts of the windows in `windows`, in order.
         emitted_ms: Wall time (Unix milliseconds) at which the results of each were in the sink.
-        last_top: The top of the last window: (key columns by name, measures by name) each.
+        last_top: The top of the last window: (key columns by name, values by name) each.
         last_window_start_ms: That window's start.
     """
 
@@ -107,13 +107,10 @@ class QuerySummary:
         import pyarrow as pa
 
         keys = [None if name is None else bytes.fromhex(name) for _, name, *_ in top]
-        measures = {
-            name: np.array([row[2 + i] for row in top], dtype=np.int64)
-            for i, name in enumerate(workload.aggregate.names)
-        }
+        states = np.array([row[2:] for row in top], dtype=np.int64).T
         columns = [
             *workload.finish_keys(pa.array(keys, type=pa.binary())),
-            *workload.finish_values(measures),
+            *workload.finish_values(states),
         ]
         names = [each.name for each in (*workload.key_fields, *workload.value_fields)]
         self.last_top = pa.table(columns, names=names).to_pylist()
@@ -140,7 +137,7 @@ def batch_record(
         rows: Result rows written.
         emitted_ms: Wall time at which they were in the sink.
         k: Size of a window's top.
-        order: Rows of the measures that order it.
+        order: Rows of the state columns that order it.
     """
     tops = [row for shard in shards for row in shard.pop("top")]
     last = max((row[0] for row in tops), default=None)

@@ -65,7 +65,7 @@ class Engine:
         )
         holding = None if by_records else self.num_partitions
         self.reducer = ShardReducer(
-            self.workload.aggregate, self.windows, holding, self.emit, self.k
+            self.workload.aggregates, self.windows, holding, self.emit, self.k
         )
         self.writer = ResultWriter(str(self.folder), self.workload, self.windows, self.emit, self.k)
         self.stores = [MemoryStore() for _ in range(self.num_shards)]
@@ -93,7 +93,7 @@ class Engine:
             times = {"total_seconds": 0.0, "sink_seconds": 0.0}
             shards.append({"shard": shard, **output.summary, "state_calls": store.calls, **times})
         written += self.writer.write_top(tops, self.batch_id) if tops else 0
-        order = self.workload.aggregate.order_rows
+        order = self.workload.aggregates.order_rows
         entry = batch_record(self.batch_id, shards, written, self.batch_id, self.k, order)
         BatchLog(self.folder).write(entry)
         self.summary.add(entry, self.windows, self.workload)

@@ -30,7 +30,9 @@ def combine(
         if row.partials:
             with pa.ipc.open_stream(row.partials) as reader:
                 batch = reader.read_next_batch()
-            found += [tuple(each.values()) for each in batch.to_pylist()]
+            for each in batch.to_pylist():
+                *place, high, low = each.values()
+                found.append((*place, (high << 32) + low))
     return sorted(found, key=lambda each: (each[:2], each[2] is not None, each[2] or b"")), progress
 
 

@@ -4,10 +4,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.aggregates import SMALLEST, Aggregate, Latest, Sum
+from pipelines.aggregates import SMALLEST, Aggregates, Latest, Sum
 from pipelines.ring import Changes, Runs, concat_changes, covered, partial_changes, slide
 
-AGGREGATE = Aggregate(Sum("sum", "x"), Latest("latest", "time"))
+AGGREGATE = Aggregates(Sum("sum", "x"), Latest("latest", "time"))
+LIMBS = 2**32
+GONE = (0, 0, 0, SMALLEST)
 NUM_KEYS = 4
 
 # (exit window, windows the record is in, key, x); the time grows with the exit window.
@@ -23,22 +25,28 @@ def changes_of(records: list[tuple[int, int, int, int]]) -> Changes:
     lengths = np.array([r[1] for r in records], dtype=np.int64)
     keys = np.array([r[2] for r in records], dtype=np.int64)
     measures = np.array(
-        [[1, r[3], 1000 * r[0] + i] for i, r in enumerate(records)], dtype=np.int64
-    ).reshape(-1, 3)
+        [[1, r[3] >> 32, r[3] % LIMBS, 1000 * r[0] + i] for i, r in enumerate(records)],
+        dtype=np.int64,
+    ).reshape(-1, 4)
     return partial_changes(exits - lengths, exits, keys, measures.T, AGGREGATE)
+
+
+def first_window(due: Changes, end: int) -> int:
+    return int(due.window.min(initial=end))
 
 
 def naive_value(
     records: list[tuple[int, int, int, int]], window: int, key: int
-) -> tuple[int, int, int]:
+) -> tuple[int, int, int, int]:
     inside = [
         (x, 1000 * exit_ + i)
         for i, (exit_, length, of, x) in enumerate(records)
         if of == key and exit_ - length <= window < exit_
     ]
     if not inside:
-        return (0, 0, SMALLEST)
-    return (len(inside), sum(x for x, _ in inside), max(time for _, time in inside))
+        return GONE
+    total = sum(x for x, _ in inside)
+    return (len(inside), total // LIMBS, total % LIMBS, max(time for _, time in inside))
 
 
 def expand(runs: Runs) -> dict[tuple[int, int], tuple[int, ...]]:
@@ -63,12 +71,13 @@ def test_runs_equal_the_windows_one_by_one(
     for end in [*sorted(ends), 45]:
         due = changes.where(changes.window < end)
         changes = changes.where(changes.window >= end)
-        runs = slide(totals, due, first, end, AGGREGATE)
+        start_at = first_window(due, end) if first is None else first
+        runs = slide(totals, due, start_at, end, AGGREGATE)
         assert (runs.start < runs.end).all()
         for i in range(len(runs.key)):
             key, start = int(runs.key[i]), int(runs.start[i])
             value = tuple(runs.value[:, i].tolist())
-            last = found.get((start - 1, key), (0, 0, SMALLEST))
+            last = found.get((start - 1, key), GONE)
             assert bool(runs.changed[i]) == (value != last)
             found |= {(w, key): value for w in range(start, int(runs.end[i])) if value[0]}
         if first is not None or len(due.window):
@@ -87,7 +96,8 @@ def test_runs_equal_the_windows_one_by_one(
 @given(RECORDS)
 def test_covered_windows_are_those_with_a_key(records: list[tuple[int, int, int, int]]) -> None:
     totals = np.repeat(AGGREGATE.neutral(), NUM_KEYS, axis=1)
-    runs = slide(totals, changes_of(records), None, 50, AGGREGATE)
+    changes = changes_of(records)
+    runs = slide(totals, changes, first_window(changes, 50), 50, AGGREGATE)
     stretches = covered(runs)
     found = {window for start, end in stretches for window in range(start, end)}
     assert found == {window for window, _ in expand(runs.live())}
@@ -98,7 +108,7 @@ def test_covered_windows_are_those_with_a_key(records: list[tuple[int, int, int,
 def test_a_gap_of_a_billion_windows_is_one_step() -> None:
     records = [(0, 3, 0, 1), (10**9, 3, 0, 1)]
     totals = np.repeat(AGGREGATE.neutral(), NUM_KEYS, axis=1)
-    runs = slide(totals, changes_of(records), None, 2**61, AGGREGATE)
+    runs = slide(totals, changes_of(records), -3, 2**61, AGGREGATE)
     live = runs.live()
     assert list(zip(live.start.tolist(), live.end.tolist(), strict=True)) == [
         (-3, 0),
@@ -108,16 +118,17 @@ def test_a_gap_of_a_billion_windows_is_one_step() -> None:
 
 
 def test_keys_and_windows_too_far_apart_for_one_integer_still_sort() -> None:
-    aggregate = Aggregate()
+    aggregate = Aggregates()
     window = np.array([-(2**61), 2**61, -(2**61), 2**61])
     key = np.array([1, 1, 0, 0])
-    changes = Changes(window, key, np.array([[2, -2, 5, -5]]))
-    runs = slide(np.zeros((1, 2), dtype=np.int64), changes, None, 2**61 + 1, aggregate).live()
+    changes = Changes(window, key, np.array([[2, -2, 5, -5]]), np.zeros(4, dtype=np.int64))
+    totals = np.zeros((1, 2), dtype=np.int64)
+    runs = slide(totals, changes, -(2**61), 2**61 + 1, aggregate).live()
     assert runs.key.tolist() == [0, 1]
     assert runs.value.tolist() == [[5, 2]]
 
 
 def test_no_changes_and_no_totals_give_no_runs() -> None:
-    runs = slide(np.zeros((3, 0), dtype=np.int64), concat_changes([], 3), 5, 9, AGGREGATE)
+    runs = slide(np.zeros((4, 0), dtype=np.int64), concat_changes([], 4), 5, 9, AGGREGATE)
     assert len(runs.key) == 0
     assert covered(runs) == []

@@ -3,7 +3,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.aggregates import Aggregate
+from pipelines.aggregates import Aggregates
 from pipelines.ring import Runs
 from pipelines.top import key_ranks, top_of_windows
 
@@ -31,7 +31,7 @@ def test_top_equals_a_sort_of_every_window(
     names: list[bytes | None] = [b"%03d" % i for i in range(num_keys)]
     names[-1] = None
     keys = pa.array(names, type=pa.binary())
-    top = top_of_windows(runs_of(matrix), keys, Aggregate(), k)
+    top = top_of_windows(runs_of(matrix), keys, Aggregates(), k)
     found = list(zip(top.start.tolist(), top.key.tolist(), top.value[0].tolist(), strict=True))
     expected = [
         (window, key, int(matrix[window, key]))

@@ -22,7 +22,7 @@ from partitioners.errors import RunError
 from partitioners.kafka import ensure_topic
 from partitioners.streams import Stream, one_hot
 from pipelines import engine
-from pipelines.aggregates import Aggregate
+from pipelines.aggregates import Aggregates
 from pipelines.benchmark.sender import TopicSender
 from pipelines.benchmark.site import Say, Site, open_site
 from pipelines.punctuation import END_MS, encode_watermark
@@ -56,7 +56,7 @@ class VerifiedCount(Workload):
     default_slide_ms: ClassVar[int] = 10_000
     key_fields: ClassVar[tuple[pa.Field, ...]] = (pa.field("key", pa.binary()),)
     value_fields: ClassVar[tuple[pa.Field, ...]] = (pa.field("count", pa.int64()),)
-    aggregate: ClassVar[Aggregate] = Aggregate()
+    aggregates: ClassVar[Aggregates] = Aggregates()
 
     def __init__(self, iterations: int) -> None:
         self.iterations = iterations

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.aggregates import Aggregate
+from pipelines.aggregates import Aggregates
 from pipelines.text_input import LineChunk, RejectedLine
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Decoded:
 
     Attributes:
         timestamp_ms: int64[n] event times.
-        columns: The columns the aggregate's measures read, int64[n] each.
+        columns: The columns the aggregates read, int64[n] each.
         good: bool[n], False where the value is none of this workload's; None: all good.
     """
 
@@ -79,7 +79,7 @@ class Workload(ABC):
         default_slide_ms: Slide of the query.
         key_fields: Columns of the results that hold the key.
         value_fields: Columns of the results that hold the values.
-        aggregate: The measures.
+        aggregates: What to compute.
         k: How many keys the top of a window has.
     """
 
@@ -90,7 +90,7 @@ class Workload(ABC):
     default_slide_ms: ClassVar[int]
     key_fields: ClassVar[tuple[pa.Field, ...]]
     value_fields: ClassVar[tuple[pa.Field, ...]]
-    aggregate: ClassVar[Aggregate]
+    aggregates: ClassVar[Aggregates]
     k: ClassVar[int] = 10
 
     @abstractmethod
@@ -118,9 +118,13 @@ class Workload(ABC):
         """Turn raw keys (binary, all different) into the key columns."""
         return [keys.cast(self.key_fields[0].type)]
 
-    def finish_values(self, measures: dict[str, Int64s]) -> list[pa.Array]:
-        """Turn measures into the value columns; a key that has left has its neutral measures."""
-        return [pa.array(measures[field.name], type=field.type) for field in self.value_fields]
+    def finish_values(self, states: Int64s) -> list[pa.Array]:
+        """Turn states into the value columns.
+
+        Args:
+            states: int64[num state columns, n]; a key that has left has its neutral states.
+        """
+        return self.aggregates.finish(states, self.value_fields)
 
     @abstractmethod
     def oracle_records(self, connection: duckdb.DuckDBPyConnection, lines: str) -> str:
@@ -140,7 +144,7 @@ class Workload(ABC):
         """The value columns as SQL aggregates over those records, by name."""
 
     def oracle_order(self) -> str:
-        """SQL aggregate expressions that order the keys of a window, as in ORDER BY."""
+        """SQL aggregates expressions that order the keys of a window, as in ORDER BY."""
         return "count(*) DESC"
 
     def oracle_gone(self) -> dict[str, Any]:

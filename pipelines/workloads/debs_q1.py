@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import polars as pl
 import pyarrow as pa
 
-from pipelines.aggregates import SMALLEST, Aggregate, Latest
+from pipelines.aggregates import SMALLEST, Aggregates, Latest
 from pipelines.text_input import LineChunk, RejectedLine
 from pipelines.workloads.base import DATA, RECORDS, Decoded, Int64s, Parsed, Parser, Workload
 from pipelines.workloads.fields import read_int64s, write_int64s
@@ -137,15 +137,15 @@ class DebsQ1(Workload):
         pa.field("count", pa.int64()),
         pa.field("last_dropoff", pa.timestamp("ms", tz="UTC")),
     )
-    aggregate: ClassVar[Aggregate] = Aggregate(
+    aggregates: ClassVar[Aggregates] = Aggregates(
         Latest("freshness", "freshness"), order_by=("count", "freshness")
     )
 
-    def finish_values(self, measures: dict[str, Int64s]) -> list[pa.Array]:
+    def finish_values(self, states: Int64s) -> list[pa.Array]:
         """See `Workload`."""
-        freshness = measures["freshness"]
+        count, freshness = states
         return [
-            pa.array(measures["count"]),
+            pa.array(count),
             pa.array(freshness >> FRESHNESS_BITS, mask=freshness == SMALLEST).view(
                 pa.timestamp("ms", tz="UTC")
             ),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from pipelines.aggregates import Aggregate, Sum
+from pipelines.aggregates import Aggregates, Sum
 from pipelines.text_input import LineChunk, RejectedLine
 from pipelines.workloads.base import RECORDS, Decoded, Parsed, Parser, Workload
 from pipelines.workloads.fields import comma_fields, parse_integers, slices
@@ -80,9 +80,9 @@ class KeyedSum(Workload):
     key_fields: ClassVar[tuple[pa.Field, ...]] = (pa.field("key", pa.binary()),)
     value_fields: ClassVar[tuple[pa.Field, ...]] = (
         pa.field("count", pa.int64()),
-        pa.field("sum", pa.int64()),
+        pa.field("sum", pa.decimal128(38, 0)),
     )
-    aggregate: ClassVar[Aggregate] = Aggregate(Sum("sum", "x"))
+    aggregates: ClassVar[Aggregates] = Aggregates(Sum("sum", "x"))
 
     # oracle
     def oracle_records(

@@ -18,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 
 from partitioners.errors import InputError
-from pipelines.aggregates import Aggregate
+from pipelines.aggregates import Aggregates
 from pipelines.text_input import LineChunk
 from pipelines.workloads.base import DATA, RECORDS, Decoded, Parsed, Parser, Workload
 from pipelines.workloads.fields import read_int64s, write_int64s
@@ -86,7 +86,7 @@ class WordCount(Workload):
     # query
     key_fields: ClassVar[tuple[pa.Field, ...]] = (pa.field("word", pa.string()),)
     value_fields: ClassVar[tuple[pa.Field, ...]] = (pa.field("count", pa.int64()),)
-    aggregate: ClassVar[Aggregate] = Aggregate()
+    aggregates: ClassVar[Aggregates] = Aggregates()
 
     # oracle
     def oracle_records(
