@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TextIO
+from typing import Literal, Self, TextIO
 
 from partitioners.errors import InputError
 from pipelines.text_input import RejectedLine
@@ -26,7 +26,7 @@ class DeadLetters:
     def __init__(self, path: Path, *, keep: bool = False) -> None:
         self.path = path
         self.count = 0
-        self._mode = "a" if keep else "w"
+        self._mode: Literal["a", "w"] = "a" if keep else "w"
         self._file: TextIO | None = None
         # A device such as /dev/null stays.
         if path.is_file() and not keep:

@@ -6,9 +6,12 @@ import importlib.metadata
 import json
 import os
 import platform
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from pipelines.key_names import redact_key
 
 REPORTED_PACKAGES = (
     "keyspread",
@@ -51,6 +54,8 @@ class Cell:
     fragmentation: float
     records_per_partition: list[int]
     partial_rows: int
+    # The hottest few keys: `key` (shown), `share` of all records, `num_partitions` it is on.
+    hot_keys: list[dict[str, Any]] = field(default_factory=list)
 
     delivered_per_s: float
     produce_seconds: float
@@ -61,6 +66,8 @@ class Cell:
     reduce_seconds_per_shard: list[float]
     state_rows: int
     state_bytes: int
+    state_calls: int = 0  # of a shard in a batch, at most
+    largest_lag_per_partition: list[int] = field(default_factory=list)  # records before a batch
 
     last_window: dict[str, Any]
     repetition: int = 1
@@ -79,6 +86,28 @@ class Cell:
             text: What `to_json` gave.
         """
         return cls(**json.loads(text))
+
+    def redacted(self, key_columns: Collection[str]) -> Cell:
+        """Give the cell with hashes in place of keys.
+
+        Args:
+            key_columns: The columns of `last_window` that hold the key.
+        """
+        hot_keys = [{**hot, "key": redact_key(hot["key"])} for hot in self.hot_keys]
+        last_window = dict(self.last_window)
+        if "rows" in last_window:
+            last_window["rows"] = [
+                {
+                    name: redact_key(value) if name in key_columns else value
+                    for name, value in row.items()
+                }
+                for row in last_window["rows"]
+            ]
+        return replace(self, hot_keys=hot_keys, last_window=last_window, differences=self._shown())
+
+    def _shown(self) -> list[str]:
+        """The differences as far as they name no key."""
+        return [f"{len(self.differences)} differences"] if self.differences else []
 
     def write(self, folder: Path) -> Path:
         """Write the cell to `cells/<workload>-<partitioner>-<partitions>-<repetition>.json`.

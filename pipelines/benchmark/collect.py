@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -9,10 +10,12 @@ import numpy as np
 
 from partitioners.metrics import imbalance
 from pipelines.benchmark.cell import Cell
+from pipelines.benchmark.hot_keys import name_hot_keys
 from pipelines.benchmark.latency import QUANTILES, latency_quantiles_ms
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.replay import ReplayReport
 from pipelines.benchmark.verify import Comparison
+from pipelines.workloads.base import Workload
 
 if TYPE_CHECKING:
     from pipelines.summary import QuerySummary
@@ -20,19 +23,23 @@ if TYPE_CHECKING:
 
 def collect(
     config: RunConfig,
+    workload: Workload,
     report: ReplayReport,
     summary: QuerySummary,
     comparison: Comparison,
     *,
+    largest_lag: Mapping[int, int],
     total_seconds: float,
 ) -> Cell:
     """Make the cell of a run.
 
     Args:
         config: The run.
+        workload: Its workload, which names the keys.
         report: What the replay did.
         summary: What the query did.
         comparison: What the oracle says.
+        largest_lag: Of each topic partition, how far the query was behind at most.
         total_seconds: Wall time of the run, comparison included.
     """
     ends = (summary.window_start_ms + config.window_ms).tolist()
@@ -61,6 +68,7 @@ def collect(
         fragmentation=round(report.spread.fragmentation, 6),
         records_per_partition=report.records_per_partition.tolist(),
         partial_rows=summary.partial_rows,
+        hot_keys=name_hot_keys(workload, report.keys.hottest(), report.produced),
         delivered_per_s=round(report.delivered_per_s, 1),
         produce_seconds=round(report.seconds, 3),
         total_seconds=round(total_seconds, 3),
@@ -70,11 +78,13 @@ def collect(
         reduce_seconds_per_shard=_dense(summary.reduce_seconds, config.shards),
         state_rows=summary.state_rows,
         state_bytes=summary.state_bytes,
+        state_calls=summary.state_calls,
+        largest_lag_per_partition=[largest_lag.get(p, 0) for p in range(config.partitions)],
         last_window=_last_window(config, summary, comparison),
     )
 
 
-def _dense(by_number: dict[int, float], size: int) -> list[float]:
+def _dense(by_number: Mapping[int, float], size: int) -> list[float]:
     return [round(by_number.get(number, 0.0), 4) for number in range(size)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ class RunProgress:
     def __init__(self, bars: Progress, title: str, total_bytes: int) -> None:
         self._bars = bars
         self._sent = bars.add_task(f"{title}: input", total=total_bytes, unit="bytes")
+        self._windows = "0 windows"
         self._computed = bars.add_task(f"{title}: results", total=None, unit="")
 
     def sent(self, num_bytes: int) -> None:
@@ -34,7 +35,15 @@ class RunProgress:
 
     def computed(self, num_records: int, num_windows: int) -> None:
         """So many records are in the results so far."""
-        self._bars.update(self._computed, completed=num_records, unit=f"{num_windows:,} windows")
+        self._windows = f"{num_windows:,} windows"
+        self._bars.update(self._computed, completed=num_records, unit=self._windows)
+
+    def behind(self, lag: Mapping[int, int]) -> None:
+        """So many records of each topic partition wait for their batch."""
+        if total := sum(lag.values()):
+            partition = max(lag, key=lag.__getitem__)
+            text = f"{self._windows}, lag {total:,} (partition {partition}: {lag[partition]:,})"
+            self._bars.update(self._computed, unit=text)
 
     def verifying(self) -> None:
         """The results are complete; the oracle is at work."""

@@ -20,6 +20,7 @@ from pipelines.benchmark.content import (
     not_in_topic,
     with_watermarks,
 )
+from pipelines.benchmark.hot_keys import KeyCounts
 from pipelines.benchmark.latency import WindowSchedule
 from pipelines.benchmark.pace import DelayHistogram, Pace
 from pipelines.benchmark.prepare import RunConfig
@@ -54,6 +55,7 @@ class ReplayReport:
 
     schedule: WindowSchedule
     spread: Spread
+    keys: KeyCounts
     delays: DelayHistogram
     records_per_partition: npt.NDArray[np.int64]
     produced: int = 0  # records of the input, watermark records left out
@@ -118,6 +120,7 @@ class Replay:
         self.report = ReplayReport(
             schedule=WindowSchedule(config.window_ms, config.slide_ms),
             spread=Spread(window_ms=config.window_ms, lateness_ms=config.lateness_ms),
+            keys=KeyCounts(),
             delays=DelayHistogram(),
             records_per_partition=np.zeros(config.partitions, np.int64),
         )
@@ -256,5 +259,9 @@ class Replay:
         first_ends = (chunk.timestamps_ms // slide_ms + 1) * slide_ms
         report.late += int(((first_ends <= met_ms) & (met_ms > NO_WATERMARK_MS)).sum())
         hashes, is_null = hash_keys_with_nulls(chunk.keys)
-        keyed = slice(None) if is_null is None else ~is_null
-        report.spread.add(hashes[keyed], chunk.partitions[keyed], chunk.timestamps_ms[keyed])
+        keys, partitions, times_ms = chunk.keys, chunk.partitions, chunk.timestamps_ms
+        if is_null is not None:
+            keys, hashes = keys.drop_null(), hashes[~is_null]
+            partitions, times_ms = partitions[~is_null], times_ms[~is_null]
+        report.spread.add(hashes, partitions, times_ms)
+        report.keys.add(keys, hashes, partitions)

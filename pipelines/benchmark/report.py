@@ -12,6 +12,9 @@ from rich.text import Text
 
 from partitioners.errors import InputError
 from pipelines.benchmark.cell import Cell
+from pipelines.benchmark.hot_keys import cannot_be_hashed
+from pipelines.key_names import percent
+from pipelines.workloads import create_workload
 
 BAR_WIDTH = 40
 PIPE_WIDTH = 120
@@ -45,7 +48,9 @@ def run_summary(cell: Cell) -> RenderableType:
         f"{cell.sources} source{'s' if cell.sources > 1 else ''} · run {cell.run_id}",
         style="bold",
     )
-    parts: list[RenderableType] = [head, _partition_bars(cell), _figures(cell)]
+    parts: list[RenderableType] = [head, partition_bars(cell.records_per_partition), _figures(cell)]
+    if (sentence := _hot_key_sentence(cell)) is not None:
+        parts.append(Text(f" {sentence}"))
     if cell.last_window.get("rows"):
         parts.append(_last_window(cell))
     verdict = Text("exact: yes" if cell.exact else "exact: NO", "green" if cell.exact else "red")
@@ -56,13 +61,18 @@ def run_summary(cell: Cell) -> RenderableType:
     return Group(*parts)
 
 
-def _partition_bars(cell: Cell) -> Table:
+def partition_bars(records_per_partition: Sequence[int]) -> Table:
+    """Draw the load of each partition.
+
+    Args:
+        records_per_partition: Its records.
+    """
     table = Table(box=None, show_header=False, padding=(0, 1))
     table.add_column(justify="right")
     table.add_column(justify="left", width=BAR_WIDTH)
     table.add_column(justify="right")
-    largest = max(cell.records_per_partition, default=0)
-    for partition, count in enumerate(cell.records_per_partition):
+    largest = max(records_per_partition, default=0)
+    for partition, count in enumerate(records_per_partition):
         table.add_row(f"partition {partition}", bar(count, largest), f"{count:,}")
     return table
 
@@ -82,9 +92,30 @@ def _figures(cell: Cell) -> Table:
         ("fragmentation", f"{cell.fragmentation:.3f}  (the same, within a window)"),
         ("delivered", f"{cell.delivered:,} records, {cell.delivered_per_s:,.0f} records/s"),
         ("latency of windows", quantiles),
+        ("hot keys", _hot_keys(cell)),
     ):
         table.add_row(name, value)
     return table
+
+
+def _hot_keys(cell: Cell) -> Text:
+    """The hottest few by name, with their share and the partitions they are on."""
+    text = Text()
+    for number, hot in enumerate(cell.hot_keys):
+        spread = f" on {hot['num_partitions']} partitions" if hot["num_partitions"] > 1 else ""
+        text.append(", " if number else "")
+        text.append(f"{hot['key']} {percent(hot['share'])}{spread}")
+    return text
+
+
+def _hot_key_sentence(cell: Cell) -> str | None:
+    sentence = cannot_be_hashed(cell.hot_keys, cell.partitions)
+    if sentence is None:
+        return None
+    on = cell.hot_keys[0]["num_partitions"]
+    if on == 1:
+        return f"{sentence}; only splitting it can (hot_fill does)"
+    return f"{sentence}; {cell.partitioner} puts it on {on} of them"
 
 
 def _last_window(cell: Cell) -> RenderableType:
@@ -137,6 +168,12 @@ def cells_table(cells: Sequence[Cell]) -> Table:
             "yes" if cell.exact else "NO",
         )
     return table
+
+
+def redacted(cell: Cell) -> Cell:
+    """Give a cell with hashes in place of keys, whichever workload it is of."""
+    workload = create_workload(cell.workload, **cell.config["workload_options"])
+    return cell.redacted({field.name for field in workload.key_fields})
 
 
 def read_cells(folder: Path) -> list[Cell]:

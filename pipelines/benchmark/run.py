@@ -87,7 +87,9 @@ def execute(
             while not query.await_end(POLL_SECONDS):
                 if resumed or query.has_committed:
                     replay.go()
+                progress.behind(query.lag)
                 disk.check()
+                site.check_broker()
                 sending.raise_error()
                 if (report := sending.report) is not None:
                     progress.expect(report.produced)
@@ -104,7 +106,15 @@ def execute(
     progress.verifying()
     comparison = verify(config, workload, results_dir, report, summary)
     total_seconds = time.monotonic() - started
-    cell = collect(config, report, summary, comparison, total_seconds=total_seconds)
+    cell = collect(
+        config,
+        workload,
+        report,
+        summary,
+        comparison,
+        largest_lag=query.largest_lag,
+        total_seconds=total_seconds,
+    )
     cell.write(folder)
     return cell
 
@@ -218,6 +228,10 @@ def carry_out(
                 f"run {config.run_id} is finished: `keyspread report {config.run_id}` shows it"
             )
         try:
+            say(
+                f"{config.partitions} topic partitions, {config.shards} shards (reducers, each one "
+                "of Spark's state partitions): fixed for this run; --shards sets them for a new one"
+            )
             with stoppable():
                 site = open_site(
                     bootstrap=config.bootstrap,

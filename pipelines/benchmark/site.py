@@ -19,6 +19,7 @@ import psutil
 
 from partitioners.errors import InputError, RunError
 from pipelines.broker import EmbeddedBroker, broker_status
+from pipelines.broker_files import log_path
 from pipelines.topics import client_settings, require_answer
 
 if TYPE_CHECKING:
@@ -55,6 +56,18 @@ class Site:
     spark: SparkSession
     pids: tuple[int, ...]
     broker: EmbeddedBroker | None = None
+
+    def check_broker(self) -> None:
+        """See that the site's own broker is alive: nobody else would bring it back.
+
+        Raises:
+            RunError: It is not.
+        """
+        if self.broker is not None and not self.broker.running:
+            raise RunError(
+                "the run's Kafka broker has ended: it was killed or ran out of memory (its log is "
+                f"{log_path(self.broker.data_dir)}); give it more memory if nobody killed it"
+            )
 
 
 @contextlib.contextmanager

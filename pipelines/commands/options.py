@@ -26,6 +26,10 @@ PartitionerOptions = Annotated[
     typer.Option("--option", help="An option of the partitioner, name=value; again for more."),
 ]
 
+Redact = Annotated[
+    bool, typer.Option("--redact", help="Show keys as hashes, so that the output can be shared.")
+]
+
 DEFAULT_RUNS_DIR = Path("runs")
 
 

@@ -16,6 +16,7 @@ from pipelines.commands.options import (
     KafkaFile,
     KafkaSettings,
     PartitionerOptions,
+    Redact,
     RunsDir,
     kafka_settings,
     parse_typed_pairs,
@@ -33,6 +34,7 @@ _RESUME_MAY_SAY = {
     "kafka",
     "kafka_config",
     "bootstrap",
+    "redact",
 }
 
 
@@ -72,6 +74,7 @@ def run(
     kafka_config: KafkaFile = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run.")] = None,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
+    redact: Redact = False,
     as_json: AsJson = False,
 ) -> None:
     """Replay an input through a partitioner, Kafka and Spark to exact windows."""
@@ -91,7 +94,7 @@ def run(
         config = replace(config, kafka={**config.kafka, **settings})
         if bootstrap is not None:
             config = replace(config, bootstrap=bootstrap)
-        _carry_out(config, folder, as_json=as_json, resumed=True)
+        _carry_out(config, folder, as_json=as_json, redact=redact, resumed=True)
         return
     if workload is None:
         raise InputError("name a workload, such as `keyspread run wordcount`, or say --resume RUN")
@@ -123,10 +126,10 @@ def run(
         batch_records=batch_records,
         punctuation_records=punctuation_records,
     )
-    _start(config, runs_dir, as_json=as_json)
+    _start(config, runs_dir, as_json=as_json, redact=redact)
 
 
-def _start(config: RunConfig, runs_dir: Path, *, as_json: bool) -> None:
+def _start(config: RunConfig, runs_dir: Path, *, as_json: bool, redact: bool) -> None:
     from pipelines.benchmark.parts import check_run
     from pipelines.benchmark.prepare import make_results_folder, make_run_folder
     from pipelines.benchmark.site import require_master
@@ -136,21 +139,24 @@ def _start(config: RunConfig, runs_dir: Path, *, as_json: bool) -> None:
     if config.results_dir:
         make_results_folder(Path(config.results_dir))
     folder = make_run_folder(runs_dir, config)
-    _carry_out(config, folder, as_json=as_json, resumed=False)
+    _carry_out(config, folder, as_json=as_json, redact=redact, resumed=False)
 
 
-def _carry_out(config: RunConfig, folder: Path, *, as_json: bool, resumed: bool) -> None:
+def _carry_out(
+    config: RunConfig, folder: Path, *, as_json: bool, redact: bool, resumed: bool
+) -> None:
     from rich.console import Console
 
-    from pipelines.benchmark.report import run_summary, stdout_console
+    from pipelines.benchmark.report import redacted, run_summary, stdout_console
     from pipelines.benchmark.run import carry_out
 
     console = Console(stderr=True)
     cell = carry_out(config, folder, resumed=resumed, console=console, quiet=as_json)
+    shown = redacted(cell) if redact else cell
     if as_json:
-        typer.echo(cell.to_json())
+        typer.echo(shown.to_json())
     else:
-        stdout_console().print(run_summary(cell))
+        stdout_console().print(run_summary(shown))
         typer.echo(f"run folder: {folder}")
     if not cell.exact:
         raise typer.Exit(EXIT_FAILED)
