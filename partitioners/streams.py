@@ -22,6 +22,7 @@ from partitioners.hashing import HashFunction, hash_keys
 
 Ids = npt.NDArray[np.int64]
 
+_KEYS_IN_CACHE = 100_000
 _EXACT_TERMS = 100_000  # of a harmonic sum; the rest is an integral, off by less than 1e-12
 
 
@@ -44,7 +45,7 @@ class Stream:
         """The n keys, as a producer has them."""
         return self.names.take(pa.array(self.ids))
 
-    @cached_property
+    @property
     def key_hashes(self) -> npt.NDArray[np.uint64]:
         """The n key hashes, ``uint64[n]``, of the library's own function."""
         return self.hashes("murmur3")
@@ -58,9 +59,14 @@ class Stream:
         Returns:
             ``uint64[n]``.
         """
-        if not len(self.ids):
-            return np.empty(0, np.uint64)
-        return hash_keys(self.names, function=function)[self.ids]
+        if function not in self._hashes:
+            names = hash_keys(self.names, function=function)
+            self._hashes[function] = names[self.ids] if len(self.ids) else np.empty(0, np.uint64)
+        return self._hashes[function]
+
+    @cached_property
+    def _hashes(self) -> dict[HashFunction, npt.NDArray[np.uint64]]:
+        return {}
 
 
 def zipf(
@@ -350,8 +356,16 @@ def _zipf_ids(num_records: int, num_keys: int, exponent: float, seed: int) -> Id
     shares = np.arange(1, num_keys + 1, dtype=np.float64) ** -exponent
     cumulative = np.cumsum(shares / shares.sum())
     cumulative[-1] = 1.0
-    ranks = np.searchsorted(cumulative, random.random(num_records), side="right")
-    return random.permutation(num_keys)[ranks]
+    draws = random.random(num_records)
+    if num_keys <= _KEYS_IN_CACHE:
+        ranks = np.searchsorted(cumulative, draws, side="right")
+    else:  # the same, with neighbours looked up after each other
+        order = np.argsort(draws)
+        ranks = np.empty(num_records, np.int64)
+        ranks[order] = np.searchsorted(cumulative, draws[order], side="right")
+    ids = random.permutation(num_keys)[ranks]
+    # Keys that never occur need no names.
+    return ids if num_keys <= num_records else np.unique(ids, return_inverse=True)[1]
 
 
 def _phase_lengths(num_records: int, num_phases: int) -> Sequence[int]:

@@ -8,7 +8,7 @@ setting; ``sweep`` runs many settings side by side. ``keyspread simulate`` is th
 from partitioners.simulation.cell import Figures, Setting, StreamSource, simulate
 from partitioners.simulation.costs import CostModel, queue_waits_us
 from partitioners.simulation.sources import Routed, route_by_sources
-from partitioners.simulation.sweep import sweep
+from partitioners.simulation.sweep import Sweeper, sweep
 from partitioners.simulation.windows import WindowSeries, cumulative_imbalances, measure_windows
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Routed",
     "Setting",
     "StreamSource",
+    "Sweeper",
     "WindowSeries",
     "cumulative_imbalances",
     "measure_windows",

@@ -1,4 +1,4 @@
-"""Charts as SVG text, with colours from the page's style sheet, so that light and dark both work."""
+"""Charts as SVG text; their colours are those of the page, in light and dark."""
 
 from __future__ import annotations
 
@@ -155,9 +155,8 @@ class _Scale:
 
     def ticks(self) -> list[float]:
         step = 10.0 ** math.floor(math.log10((self.high - self.low) / 4))
-        step *= next(
-            factor for factor in (1, 2, 5, 10) if (self.high - self.low) / step / factor <= 6
-        )
+        span = (self.high - self.low) / step
+        step *= next(factor for factor in (1, 2, 5, 10) if span / factor <= 6)
         first = math.ceil(self.low / step - 1e-9)
         count = math.floor(self.high / step + 1e-9)
         return [index * step for index in range(first, count + 1)]

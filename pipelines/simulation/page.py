@@ -13,7 +13,10 @@ from pipelines.simulation.charts import bar_chart, legend, line_chart
 from pipelines.simulation.tables import COLUMNS, LEGEND, cell_row
 
 # Okabe and Ito's colours first, which colour-blind readers tell apart.
-_COLOURS = "#0072b2 #e69f00 #009e73 #cc79a7 #d55e00 #56b4e9 #8c6bb1 #a6761d #66a61e #e7298a #7f7f7f #b3a100"
+_COLOURS = (
+    "#0072b2 #e69f00 #009e73 #cc79a7 #d55e00 #56b4e9 "
+    "#8c6bb1 #a6761d #66a61e #e7298a #7f7f7f #b3a100"
+)
 
 STYLE = (
     """
@@ -71,8 +74,10 @@ def page(cells: Sequence[Figures]) -> str:
     sections = [_table(cells)]
     if cells:
         sections.append(f"<h2>Plots</h2>{legend(colours)}")
-    for stream in dict.fromkeys(cell.stream for cell in cells):
-        sections.append(_stream(stream, [c for c in cells if c.stream == stream], colours))
+    sections += [
+        _stream(stream, [cell for cell in cells if cell.stream == stream], colours)
+        for stream in dict.fromkeys(cell.stream for cell in cells)
+    ]
     raw = json.dumps([cell.as_json() for cell in cells]).replace("</", "<\\/")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
