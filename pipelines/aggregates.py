@@ -9,6 +9,7 @@ How it slides:
 | "adds" | is deducted: the state is a sum, columns are subtracted | count, sum, mean, variance |
 | "newest" | needs nothing: the newest pane decides, and leaves last | the latest event time |
 | "stacks" | is forgotten: two stacks of combined panes (`stacks`) | minimum, first, a user's own |
+| "values" | its values are deducted one by one (`value_sets`) | quantiles, distinct values |
 
 Integers only, so that a window's value never depends on how often it slid or in which order its
 parts came; money and measured decimals are scaled to integers by the workload. Sums have any size.
@@ -25,10 +26,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from partitioners.errors import InputError
 from pipelines import wide
 
 Int64s = npt.NDArray[np.int64]
-Slides = Literal["adds", "newest", "stacks"]
+Slides = Literal["adds", "newest", "stacks", "values"]
 ByColumn = Literal["sum", "min", "max"]
 
 SMALLEST = -(2**63)
@@ -276,6 +278,57 @@ class First(Last):
 
 
 @dataclass(frozen=True)
+class OfValues(Aggregate):
+    """Needs every value of a column, with how often it is there."""
+
+    column: str
+    slides: ClassVar[Slides] = "values"
+    by_column: ClassVar[ByColumn | None] = "max"
+
+    def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
+        """See `Aggregate`; the values travel by themselves."""
+        return [np.zeros(len(columns[TIMESTAMP]), dtype=np.int64)] * len(self.columns)
+
+
+@dataclass(frozen=True)
+class Quantile(OfValues):
+    """An exact quantile of an integer column divided by `scale`.
+
+    Between two values it is interpolated, as SQL's `quantile_cont` does.
+    """
+
+    quantile: float = 0.5
+    scale: int = 1
+    columns: ClassVar[tuple[str, ...]] = ("low", "high")
+    neutral: ClassVar[tuple[int, ...]] = (0, 0)
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.quantile <= 1.0:
+            raise InputError(f"quantile must be from 0 to 1, not {self.quantile}")
+
+    def finish(self, states: Int64s, count: Int64s, type_: pa.DataType) -> pa.Array:
+        """See `Aggregate`."""
+        place = self.quantile * (count - 1)
+        low, high = states
+        # As unsigned numbers, for the difference of two int64s need not be one.
+        apart = (high - low).view(np.uint64)
+        values = (low + apart * (place - np.floor(place))) / self.scale
+        return pa.array(values, mask=count == 0, type=type_)
+
+
+@dataclass(frozen=True)
+class Median(Quantile):
+    """The exact median; of an even number, the mean of the middle two."""
+
+
+@dataclass(frozen=True)
+class Distinct(OfValues):
+    """How many different values an integer column has, exactly."""
+
+    neutral: ClassVar[tuple[int, ...]] = (0,)
+
+
+@dataclass(frozen=True)
 class Aggregates:
     """The aggregates of a query; the first is always the number of records.
 
@@ -324,6 +377,12 @@ class Aggregates:
     def stacked(self) -> list[tuple[Aggregate, slice]]:
         """The blocks that slide by two stacks."""
         return [(each, rows) for each, rows in self.blocks if each.slides == "stacks"]
+
+    @property
+    def value_columns(self) -> tuple[str, ...]:
+        """The columns of which every value is needed."""
+        columns = [each.column for each in self.all if isinstance(each, OfValues)]
+        return tuple(dict.fromkeys(columns))
 
     def neutral(self) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         """The state of no records, as an int64 column [num state columns, 1]."""

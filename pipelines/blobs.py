@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ def to_blob(batch: pa.RecordBatch) -> bytes:
     return blob
 
 
-def from_blob(blob: bytes) -> pa.RecordBatch:
+def from_blob(blob: bytes | memoryview) -> pa.RecordBatch:
     """Read what `to_blob` wrote; the columns are views of the bytes."""
     with pa.ipc.open_stream(pa.py_buffer(blob)) as reader:
         return reader.read_next_batch()
@@ -30,3 +32,23 @@ def from_blob(blob: bytes) -> pa.RecordBatch:
 def numbers(column: Any) -> Any:
     """An integer column without nulls as a numpy array, not copied."""
     return column.to_numpy(zero_copy_only=True)
+
+
+def join_blobs(blobs: Sequence[bytes]) -> bytes:
+    """Put blobs one after the other, each behind its length.
+
+    Example:
+        >>> [bytes(part) for part in split_blobs(join_blobs([b"a", b"", b"bc"]))]
+        [b'a', b'', b'bc']
+    """
+    return b"".join(part for blob in blobs for part in (struct.pack("<q", len(blob)), blob))
+
+
+def split_blobs(joined: bytes) -> list[memoryview]:
+    """Read what `join_blobs` wrote, not copied."""
+    view, at, blobs = memoryview(joined), 0, []
+    while at < len(view):
+        (length,) = struct.unpack_from("<q", view, at)
+        blobs.append(view[at + 8 : at + 8 + length])
+        at += 8 + length
+    return blobs

@@ -35,6 +35,7 @@ from pipelines.partials import (
 )
 from pipelines.punctuation import NO_WATERMARK_MS, find_watermarks
 from pipelines.shards import shard_of_keys
+from pipelines.value_sets import Cells
 from pipelines.workloads.base import Decoded, Workload
 
 
@@ -171,9 +172,11 @@ class Combiner:
         new_code[by_shard] = np.arange(len(by_shard))
         key_edges = np.searchsorted(shards[by_shard], np.arange(self.num_shards + 1))
         row_shard = shards[partials.key]
+        cell_shard = {name: shards[cells.key] for name, cells in partials.cells.items()}
         for shard in range(self.num_shards):
             rows = np.flatnonzero(row_shard == shard)
             first, end = int(key_edges[shard]), int(key_edges[shard + 1])
+            code = new_code - first
             yield (
                 shard,
                 encode_partials(
@@ -181,12 +184,22 @@ class Combiner:
                         keys[first:end],
                         partials.pane[rows],
                         partials.enter[rows],
-                        new_code[partials.key[rows]] - first,
+                        code[partials.key[rows]],
                         partials.states[:, rows],
+                        {
+                            name: _renumber(
+                                cells.where(cell_shard[name] == shard), new_code - first
+                            )
+                            for name, cells in partials.cells.items()
+                        },
                     ),
                     self.workload.aggregates,
                 ),
             )
+
+
+def _renumber(cells: Cells, code: npt.NDArray[np.int64]) -> Cells:
+    return cells._replace(key=code[cells.key])
 
 
 def _check_partition(partitions: pa.Array, progress: Progress) -> None:

@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.aggregates import Aggregates
-from pipelines.blobs import Int64s, to_blob
+from pipelines.blobs import Int64s, from_blob, join_blobs, numbers, split_blobs, to_blob
 from pipelines.scan import fold
+from pipelines.value_sets import Cells, count_cells, decode_cells, encode_cells
 
 # Marks a partial whose records miss no window.
 ON_TIME = -(2**63)
@@ -27,6 +28,7 @@ class Partials(NamedTuple):
         enter: int64[n], `ON_TIME` or the first window the records count in.
         key: int64[n], indices into `keys`.
         states: int64[num state columns, n].
+        cells: The values of each column of which every value is needed.
     """
 
     keys: pa.Array
@@ -34,6 +36,7 @@ class Partials(NamedTuple):
     enter: Int64s
     key: Int64s
     states: Int64s
+    cells: dict[str, Cells]
 
 
 def aggregate_records(
@@ -51,6 +54,12 @@ def aggregate_records(
     only group column: Polars groups one integer twice as fast as three.
     """
     states = [state for each in aggregates.all for state in each.create(columns)]
+    tags = np.full(len(key), ON_TIME, dtype=np.int64) if enter is None else enter
+    ones = np.ones(len(key), dtype=np.int64)
+    cells = {
+        name: count_cells([Cells(pane, tags, key, columns[name], ones)])
+        for name in aggregates.value_columns
+    }
     low = int(pane.min())
     if enter is None and (int(pane.max()) - low + 1) * len(keys) < 2**62:
         groups, combined = combine_groups(
@@ -58,10 +67,10 @@ def aggregate_records(
         )
         codes = groups["group"]
         pane, key = codes // len(keys) + low, codes % len(keys)
-        return Partials(keys, pane, np.full(len(codes), ON_TIME, dtype=np.int64), key, combined)
-    tags = np.full(len(key), ON_TIME, dtype=np.int64) if enter is None else enter
+        entered = np.full(len(codes), ON_TIME, dtype=np.int64)
+        return Partials(keys, pane, entered, key, combined, cells)
     groups, combined = combine_groups({"pane": pane, "enter": tags, "key": key}, states, aggregates)
-    return Partials(keys, groups["pane"], groups["enter"], groups["key"], combined)
+    return Partials(keys, groups["pane"], groups["enter"], groups["key"], combined, cells)
 
 
 def merge_partials(parts: list[Partials], aggregates: Aggregates) -> Partials:
@@ -71,7 +80,7 @@ def merge_partials(parts: list[Partials], aggregates: Aggregates) -> Partials:
     empty = np.empty(0, dtype=np.int64)
     if not parts:
         none = np.empty((len(aggregates.names), 0), dtype=np.int64)
-        return Partials(pa.array([], type=pa.binary()), empty, empty, empty, none)
+        return Partials(pa.array([], type=pa.binary()), empty, empty, empty, none, {})
     # Arrow's own unification of dictionaries refuses a null key.
     coded = pc.dictionary_encode(pa.concat_arrays([p.keys for p in parts]), null_encoding="encode")
     code = coded.indices.to_numpy().astype(np.int64)
@@ -86,7 +95,18 @@ def merge_partials(parts: list[Partials], aggregates: Aggregates) -> Partials:
         list(np.concatenate([p.states for p in parts], axis=1)),
         aggregates,
     )
-    return Partials(coded.dictionary, groups["pane"], groups["enter"], groups["key"], combined)
+    cells = {
+        name: count_cells(
+            [
+                p.cells[name]._replace(key=code[p.cells[name].key + shift])
+                for p, shift in zip(parts, before[:-1], strict=True)
+            ]
+        )
+        for name in aggregates.value_columns
+    }
+    return Partials(
+        coded.dictionary, groups["pane"], groups["enter"], groups["key"], combined, cells
+    )
 
 
 def combine_groups(
@@ -131,7 +151,7 @@ def combine_groups(
 
 
 def encode_partials(partials: Partials, aggregates: Aggregates) -> bytes:
-    """Write partials as an Arrow blob; none at all as no bytes."""
+    """Write partials as Arrow blobs; none at all as no bytes."""
     if not len(partials.pane):
         return b""
     columns: dict[str, Any] = {
@@ -143,4 +163,20 @@ def encode_partials(partials: Partials, aggregates: Aggregates) -> bytes:
     }
     for name, row in zip(aggregates.names, partials.states, strict=True):
         columns[name] = pa.array(row)
-    return to_blob(pa.RecordBatch.from_pydict(columns))
+    main = to_blob(pa.RecordBatch.from_pydict(columns))
+    return join_blobs([main, *map(encode_cells, partials.cells.values())])
+
+
+def decode_partials(blob: bytes, aggregates: Aggregates) -> Partials:
+    """Read what `encode_partials` wrote."""
+    main, *cells = split_blobs(blob)
+    batch = from_blob(main)
+    coded = batch.column("key")
+    return Partials(
+        coded.dictionary,
+        numbers(batch.column("pane")),
+        numbers(batch.column("enter")),
+        coded.indices.to_numpy().astype(np.int64),
+        np.stack([numbers(batch.column(name)) for name in aggregates.names]),
+        dict(zip(aggregates.value_columns, map(decode_cells, cells), strict=True)),
+    )

@@ -8,12 +8,12 @@ back as one segment.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from pipelines.aggregates import Aggregates
 from pipelines.blobs import from_blob, numbers, to_blob
 from pipelines.ring import Changes, concat_changes
 
@@ -38,21 +38,28 @@ class PendingChanges:
 
     Args:
         store: Where the segments are.
-        aggregates: What the changes are of.
+        names: Of the rows of the changes' `delta`.
         windows_per_bucket: Windows in a bucket.
         index: Pairs (bucket, serial number) of the segments there are.
+        prefix: Of the segments' names in the store.
+        with_peers: Whether `peer` is of use to whoever takes the changes.
     """
 
     def __init__(
         self,
         store: Store,
-        aggregates: Aggregates,
+        names: Sequence[str],
         windows_per_bucket: int,
         index: list[tuple[int, int]],
+        *,
+        prefix: str = "segment",
+        with_peers: bool = False,
     ) -> None:
         self._store = store
-        self._aggregates = aggregates
+        self._names = names
         self._windows_per_bucket = windows_per_bucket
+        self._prefix = prefix
+        self._with_peers = with_peers
         self.index = [(int(bucket), int(serial)) for bucket, serial in index]
 
     def add(self, changes: Changes, serial: int) -> None:
@@ -75,38 +82,38 @@ class PendingChanges:
         last_bucket = (end - 1) // self._windows_per_bucket
         for bucket, number in [entry for entry in self.index if entry[0] <= last_bucket]:
             changes = self._read(bucket, number)
-            self._store.remove(_name(bucket, number))
+            self._store.remove(self._name(bucket, number))
             self.index.remove((bucket, number))
             before = changes.window < end
             due.append(changes.where(before))
             rest.append(changes.where(~before))
-        left = concat_changes(rest, len(self._aggregates.names))
+        left = concat_changes(rest, len(self._names))
         if len(left.window):
             self._write(last_bucket, serial, left)
-        return concat_changes(due, len(self._aggregates.names))
+        return concat_changes(due, len(self._names))
 
     def take_all(self) -> Changes:
         """Take out all changes there are."""
         taken = [self._read(*entry) for entry in self.index]
         for entry in self.index:
-            self._store.remove(_name(*entry))
+            self._store.remove(self._name(*entry))
         self.index.clear()
-        return concat_changes(taken, len(self._aggregates.names))
+        return concat_changes(taken, len(self._names))
 
     def _write(self, bucket: int, serial: int, changes: Changes) -> None:
         columns = {
             "window": pa.array(changes.window),
             "key": pa.array(changes.key.astype(np.int32)),
         }
-        if self._aggregates.stacked:
+        if self._with_peers:
             columns["peer"] = pa.array(changes.peer)
-        for name, row in zip(self._aggregates.names, changes.delta, strict=True):
+        for name, row in zip(self._names, changes.delta, strict=True):
             columns[f"delta.{name}"] = pa.array(row)
-        self._store.put(_name(bucket, serial), to_blob(pa.RecordBatch.from_pydict(columns)))
+        self._store.put(self._name(bucket, serial), to_blob(pa.RecordBatch.from_pydict(columns)))
         self.index.append((bucket, serial))
 
     def _read(self, bucket: int, serial: int) -> Changes:
-        blob = self._store.get(_name(bucket, serial))
+        blob = self._store.get(self._name(bucket, serial))
         if blob is None:
             raise KeyError(f"segment {bucket}/{serial} is in the index and not in the state store")
         batch = from_blob(blob)
@@ -114,10 +121,9 @@ class PendingChanges:
         return Changes(
             window,
             numbers(batch.column("key")).astype(np.int64),
-            np.stack([numbers(batch.column(f"delta.{name}")) for name in self._aggregates.names]),
-            numbers(batch.column("peer")) if self._aggregates.stacked else np.zeros_like(window),
+            np.stack([numbers(batch.column(f"delta.{name}")) for name in self._names]),
+            numbers(batch.column("peer")) if self._with_peers else np.zeros_like(window),
         )
 
-
-def _name(bucket: int, serial: int) -> str:
-    return f"segment/{bucket}/{serial}"
+    def _name(self, bucket: int, serial: int) -> str:
+        return f"{self._prefix}/{bucket}/{serial}"

@@ -22,11 +22,21 @@ from pipelines.blobs import Int64s, from_blob, numbers, to_blob
 from pipelines.combine import ShardRow
 from pipelines.key_table import KeyTable
 from pipelines.panes import Windows
+from pipelines.partials import decode_partials
 from pipelines.pending import BUCKETS_PER_WINDOW, PendingChanges, Store
 from pipelines.punctuation import NO_WATERMARK_MS
-from pipelines.ring import Changes, Runs, concat_changes, covered, partial_changes, slide
+from pipelines.ring import (
+    Changes,
+    OtherValues,
+    Runs,
+    concat_changes,
+    covered,
+    partial_changes,
+    slide,
+)
 from pipelines.stacks import LatePartials, TwoStacks
 from pipelines.top import top_of_windows
+from pipelines.value_sets import ValueSet, cell_changes
 
 # Runs in one blob; bounds the size of a row between the stages.
 RUNS_PER_BLOB = 1 << 20
@@ -48,6 +58,7 @@ class Meta:
     serial: int = 0
     block: int | None = None
     segments: list[tuple[int, int]] = field(default_factory=list)
+    cell_segments: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     @classmethod
     def load(cls, blob: bytes | None) -> Meta:
@@ -92,7 +103,23 @@ class ShardReducer:
         started = time.perf_counter()
         meta = Meta.load(store.get("meta"))
         table = self._load_table(store)
-        pending = PendingChanges(store, self.aggregates, self._windows_per_bucket, meta.segments)
+        pending = PendingChanges(
+            store,
+            self.aggregates.names,
+            self._windows_per_bucket,
+            meta.segments,
+            with_peers=bool(self.aggregates.stacked),
+        )
+        value_sets = {
+            column: ValueSet(
+                store,
+                column,
+                self.aggregates,
+                self._windows_per_bucket,
+                meta.cell_segments.get(column, []),
+            )
+            for column in self.aggregates.value_columns
+        }
         meta.serial += 1
         rows = sorted(rows, key=lambda row: row.partition)
         self._check_partitions(rows)
@@ -101,18 +128,25 @@ class ShardReducer:
         late = self._load_late(store)
         had_late = bool(late)
         changes = concat_changes(
-            [self._take(row, meta, table, counts, late) for row in rows if row.partials],
+            [
+                self._take(row, meta, table, counts, late, value_sets)
+                for row in rows
+                if row.partials
+            ],
             len(self.aggregates.names),
         )
         for each in progress:
             before = meta.watermarks_ms.get(each["partition"], NO_WATERMARK_MS)
             meta.watermarks_ms[each["partition"]] = max(before, each["watermark_ms"])
         end = self.windows.first_window(self._frontier_ms(meta, progress))
-        runs = self._close(meta, table, pending, changes, late, end)
+        runs = self._close(meta, table, pending, changes, late, value_sets, end)
         self._save_late(store, late, meta, had_late)
         blobs, last = self._emit(runs, table)
         table.free_unused()
         meta.segments = pending.index
+        for column, value_set in value_sets.items():
+            value_set.save()
+            meta.cell_segments[column] = value_set.pending.index
         store.put("keys", to_blob(table.to_batch(self._table_names)))
         store.put("meta", meta.dump())
         summary = {
@@ -208,25 +242,30 @@ class ShardReducer:
         table: KeyTable,
         counts: dict[str, int],
         late_partials: list[LatePartials],
+        value_sets: dict[str, ValueSet],
     ) -> Changes:
         """The changes of one task's partials, late records told apart by the watermark they met."""
-        batch = from_blob(row.partials)
-        coded = batch.column("key")
-        states: Int64s = np.stack([numbers(batch.column(n)) for n in self.aggregates.names])
-        pane_start = numbers(batch.column("pane")) * self.windows.pane_ms
-        first = self.windows.first_window(pane_start)
-        exit_ = self.windows.exit_window(pane_start)
+        partials = decode_partials(row.partials, self.aggregates)
+        states = partials.states
+        first, exit_ = self._windows_of(partials.pane)
         met = meta.watermarks_ms.get(row.partition, NO_WATERMARK_MS)
         open_window = self.windows.first_window(met)
         if meta.next_window is not None:
             open_window = max(open_window, meta.next_window)
-        enter = np.maximum(np.maximum(numbers(batch.column("enter")), first), open_window)
+        enter = np.maximum(np.maximum(partials.enter, first), open_window)
         late = enter > first
         num_late = int(states[0][late].sum())
         counts["late"] += num_late
         counts["on_time"] += int(states[0].sum()) - num_late
         counts["partial_rows"] += len(first)
-        key = table.ids(coded.dictionary)[coded.indices.to_numpy()]
+        ids = table.ids(partials.keys)
+        for column, cells in partials.cells.items():
+            cell_first, cell_exit = self._windows_of(cells.pane)
+            cell_enter = np.maximum(np.maximum(cells.enter, cell_first), open_window)
+            value_sets[column].changes.append(
+                cell_changes(cell_enter, cell_exit, ids[cells.key], cells)
+            )
+        key = ids[partials.key]
         counted = enter < exit_
         if not counted.all():
             enter, exit_, key, late = enter[counted], exit_[counted], key[counted], late[counted]
@@ -236,6 +275,11 @@ class ShardReducer:
             late_partials.append(LatePartials(enter, exit_, key, stacked).where(late))
         return partial_changes(enter, exit_, key, states, self.aggregates, late)
 
+    def _windows_of(self, pane: Int64s) -> tuple[Int64s, Int64s]:
+        """The first window of each pane, and the first window after it."""
+        start = pane * self.windows.pane_ms
+        return self.windows.first_window(start), self.windows.exit_window(start)
+
     def _close(
         self,
         meta: Meta,
@@ -243,6 +287,7 @@ class ShardReducer:
         pending: PendingChanges,
         changes: Changes,
         late: list[LatePartials],
+        value_sets: dict[str, ValueSet],
         end: int,
     ) -> Runs:
         """Close the windows before `end`; keep what belongs to later ones."""
@@ -272,7 +317,14 @@ class ShardReducer:
             pending.add(later, meta.serial)
             table.hold(later)
         totals = table.totals[:num_columns]
-        runs = slide(totals, due, first, end, self.aggregates, stacks)
+        for value_set in value_sets.values():
+            meta.serial += 1
+            value_set.close(end, meta.serial)
+            meta.serial += 1
+        others: list[OtherValues] = [*value_sets.values()]
+        if stacks is not None:
+            others.append(stacks)
+        runs = slide(totals, due, first, end, self.aggregates, others)
         if stacks is not None:
             stacks.finish()
             meta.block = stacks.last_block

@@ -2,7 +2,7 @@
 
 A partial that counts in windows [enter, exit) is two changes of its key's running total: combined
 at `enter`, deducted at `exit`. The value of a key is constant between changes, so a window's
-values are *runs*: (key, first window, end window, measures). The cost follows the number of
+values are *runs*: (key, first window, end window, states). The cost follows the number of
 partials, not how many windows overlap; hours without data cost nothing::
 
     partial of 3 records, windows [2, 5)        2: +3      5: -3
@@ -12,6 +12,7 @@ partials, not how many windows overlap; hours without data cost nothing::
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -50,7 +51,7 @@ class Changes(NamedTuple):
         )
 
 
-class StackedValues(Protocol):
+class OtherValues(Protocol):
     """Gives the states that do not follow from sums of changes."""
 
     rows: list[int]
@@ -113,13 +114,13 @@ def partial_changes(
     late: Bools | None = None,
 ) -> Changes:
     """The two changes of each partial: combined at `enter`, deducted at `exit_`."""
-    left = np.empty_like(states)
+    left = np.zeros_like(states)
     for each, rows in aggregates.blocks:
         if each.slides == "adds":
             left[rows] = -states[rows]
         elif each.slides == "newest":
             left[rows] = np.array(each.neutral)[:, None]
-        else:
+        elif each.slides == "stacks":
             left[rows] = states[rows]
     enter_peer, exit_peer = exit_, enter
     if late is not None and late.any():
@@ -139,7 +140,7 @@ def slide(
     first: int,
     end: int,
     aggregates: Aggregates,
-    stacked: StackedValues | None = None,
+    others: Sequence[OtherValues] = (),
 ) -> Runs:
     """Slide running totals over the windows [first, end).
 
@@ -150,7 +151,7 @@ def slide(
         first: The first window not yet closed.
         end: The first window that stays open.
         aggregates: What the states are of.
-        stacked: Gives the states of aggregates that slide by two stacks, if there are any.
+        others: Give the states of aggregates that slide otherwise.
 
     Returns:
         The runs of every key that lives or changes in these windows.
@@ -167,10 +168,10 @@ def slide(
     window, key, delta = _net(window, key, delta, aggregates)
     begins = _differs(key)
     value = _accumulate(delta, begins, aggregates)
-    if stacked is not None:
-        value[stacked.rows] = stacked.values(key, window)
-        carried = np.flatnonzero(begins)
-        for row in stacked.rows:
+    carried = np.flatnonzero(begins)
+    for other in others:
+        value[other.rows] = other.values(key, window)
+        for row in other.rows:
             value[row, carried] = totals[row, keys]
     gone = value[0] == 0
     for each, rows in aggregates.blocks:
@@ -200,7 +201,7 @@ def _net(
     at = np.flatnonzero(fresh)
     net = np.empty((len(delta), len(at)), dtype=np.int64)
     for each, rows in aggregates.blocks:
-        if each.slides != "stacks":
+        if each.slides in ("adds", "newest"):
             ufunc = np.add if each.slides == "adds" else np.maximum
             for row in range(rows.start, rows.stop):
                 net[row] = ufunc.reduceat(delta[row][order], at)
@@ -225,7 +226,7 @@ def _differs(values: Int64s) -> Bools:
 
 
 def _accumulate(delta: Int64s, begins: Bools, aggregates: Aggregates) -> Int64s:
-    """Running totals of each key, but of columns that slide by two stacks."""
+    """Running totals of each key, where sums of changes or the newest pane give them."""
     out = np.empty_like(delta)
     segment = np.cumsum(begins) - 1
     for each, rows in aggregates.blocks:

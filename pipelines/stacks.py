@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from pipelines.aggregates import Aggregates
 from pipelines.blobs import Int64s
+from pipelines.lookup import count_at_or_before, last_at_or_before
 from pipelines.ring import NO_PEER, Changes, order_of
 from pipelines.scan import fold, scan, scan_back
 
@@ -156,7 +157,7 @@ class TwoStacks:
         self._old_states = due.delta[self.rows][:, leaves][:, order]
 
     def values(self, key: Int64s, window: Int64s) -> Int64s:
-        """The states of keys in windows; see `ring.StackedValues`."""
+        """The states of keys in windows; see `ring.OtherValues`."""
         front = self._front_values(key, window)
         back = self._back_values(key, window)
         out = np.empty_like(front)
@@ -169,7 +170,7 @@ class TwoStacks:
         old = window // self._r == self._block
         out = self._suffix_after(key, window)
         if old.any():
-            place = _last_at_or_before(self._old_key, self._old_window, key[old], window[old])
+            place = last_at_or_before(self._old_key, self._old_window, key[old], window[old])
             known = place >= 0
             states = self._front[:, key[old]]
             states[:, known] = self._old_states[:, place[known]]
@@ -181,7 +182,7 @@ class TwoStacks:
         out = self._neutral(len(key))
         if self.turns and len(self._key):
             # The first that leaves later stands behind the last that left by then.
-            place = _count_at_or_before(self._key, self._exit, key, window)
+            place = count_at_or_before(self._key, self._exit, key, window)
             there = np.minimum(place, len(self._key) - 1)
             found = (place < len(self._key)) & (self._key[there] == key)
             found &= self._item_block[there] == window // self._r
@@ -193,7 +194,7 @@ class TwoStacks:
         block = window // self._r
         if not self.turns:
             out[:] = self._back[:, key]
-        place = _last_at_or_before(self._key, self._enter, key, window)
+        place = last_at_or_before(self._key, self._enter, key, window)
         found = place >= 0
         found[found] = self._item_block[place[found]] == block[found] + 1
         out[:, found] = self._prefix[:, place[found]]
@@ -204,8 +205,8 @@ class TwoStacks:
         late = self._late
         if not len(late.key) or not len(key):
             return
-        low = _count_at_or_before(key, window, late.key, late.enter - 1)
-        high = _count_at_or_before(key, window, late.key, late.exit - 1)
+        low = count_at_or_before(key, window, late.key, late.enter - 1)
+        high = count_at_or_before(key, window, late.key, late.exit - 1)
         lengths = high - low
         which = np.repeat(np.arange(len(low)), lengths)
         row = np.arange(len(which)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + low[which]
@@ -236,28 +237,3 @@ class TwoStacks:
 
     def _neutral(self, n: int) -> Int64s:
         return np.concatenate([np.repeat(neutral, n, axis=1) for *_, neutral in self._blocks])
-
-
-def _count_at_or_before(keys: Int64s, times: Int64s, key: Int64s, time: Int64s) -> Int64s:
-    """For each (key, time), how many rows of sorted (keys, times) come at or before it."""
-    if not len(keys):
-        return np.zeros(len(key), dtype=np.int64)
-    low = int(min(times.min(), time.min(initial=times.min())))
-    high = int(max(times.max(), time.max(initial=times.max())))
-    span = high - low + 1
-    if (int(max(keys.max(), key.max(initial=0))) + 1) * span < 2**62:
-        rows, wanted = keys * span + (times - low), key * span + (time - low)
-    else:
-        # Ranks of times fit where times do not.
-        ranks = np.unique(np.concatenate([times, time]), return_inverse=True)[1]
-        span = int(ranks.max()) + 1
-        rows, wanted = keys * span + ranks[: len(times)], key * span + ranks[len(times) :]
-    return np.searchsorted(rows, wanted, side="right")
-
-
-def _last_at_or_before(keys: Int64s, times: Int64s, key: Int64s, time: Int64s) -> Int64s:
-    """For each (key, time), the last row of the same key at or before the time; -1: none."""
-    place = _count_at_or_before(keys, times, key, time) - 1
-    if len(keys):
-        place[(place >= 0) & (keys[np.maximum(place, 0)] != key)] = -1
-    return place

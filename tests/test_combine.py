@@ -1,10 +1,10 @@
 import json
 
-import pyarrow as pa
 import pytest
 from streams import Row, arrow_batches
 
 from partitioners.errors import RunError
+from pipelines.blobs import from_blob, split_blobs
 from pipelines.combine import Combiner
 from pipelines.panes import Windows
 from pipelines.partials import ON_TIME
@@ -28,9 +28,7 @@ def combine(
     for row in combiner.run(arrow_batches(rows, 3, arrow_rows)):
         progress = json.loads(row.progress)
         if row.partials:
-            with pa.ipc.open_stream(row.partials) as reader:
-                batch = reader.read_next_batch()
-            for each in batch.to_pylist():
+            for each in from_blob(split_blobs(row.partials)[0]).to_pylist():
                 *place, high, low = each.values()
                 found.append((*place, (high << 32) + low))
     return sorted(found, key=lambda each: (each[:2], each[2] is not None, each[2] or b"")), progress

@@ -1,0 +1,215 @@
+"""Sliding multisets of values, for aggregates that need every value: quantiles, distinct counts.
+
+A *cell* is a key and one of its values; it has a count, which slides by addition and deduction as
+any count. So a window costs what its changes cost, whatever is asked of the values; and a partial
+is a row of pane, key, value and count.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+import pyarrow as pa
+
+from pipelines.aggregates import Aggregates, Distinct, Quantile
+from pipelines.blobs import Int64s, from_blob, numbers, to_blob
+from pipelines.lookup import count_at_or_before
+from pipelines.pending import PendingChanges, Store
+from pipelines.ring import NO_PEER, Changes, concat_changes, order_of
+
+CELL_COLUMNS = ("value", "count")
+
+
+class Cells(NamedTuple):
+    """Counts of values by pane, first window, and key.
+
+    Attributes:
+        pane: int64[n]
+        enter: int64[n], as in `Partials`.
+        key: int64[n], as in `Partials`.
+        value: int64[n]
+        records: int64[n], how often the value is there.
+    """
+
+    pane: Int64s
+    enter: Int64s
+    key: Int64s
+    value: Int64s
+    records: Int64s
+
+    def where(self, rows: Int64s | npt.NDArray[np.bool_]) -> Cells:
+        """The chosen rows."""
+        return Cells(*(column[rows] for column in self))
+
+
+def count_cells(parts: list[Cells]) -> Cells:
+    """Add up the counts of equal cells."""
+    columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    frame = pl.DataFrame(dict(zip(Cells._fields, columns, strict=True)))
+    grouped = frame.group_by(Cells._fields[:4]).agg(pl.col("records").sum())
+    return Cells(*(grouped[name].to_numpy() for name in Cells._fields))
+
+
+def encode_cells(cells: Cells) -> bytes:
+    """Write cells as an Arrow blob."""
+    columns = {name: pa.array(column) for name, column in cells._asdict().items()}
+    return to_blob(pa.RecordBatch.from_pydict(columns))
+
+
+def decode_cells(blob: bytes | memoryview) -> Cells:
+    """Read what `encode_cells` wrote."""
+    batch = from_blob(blob)
+    return Cells(*(numbers(batch.column(name)) for name in Cells._fields))
+
+
+def cell_changes(enter: Int64s, exit_: Int64s, key: Int64s, cells: Cells) -> Changes:
+    """The two changes of each cell of a partial."""
+    counted = enter < exit_
+    key, value, count = key[counted], cells.value[counted], cells.records[counted]
+    delta = np.stack([np.concatenate([value, value]), np.concatenate([count, -count])])
+    window = np.concatenate([enter[counted], exit_[counted]])
+    return Changes(window, np.concatenate([key, key]), delta, np.full(len(window), NO_PEER))
+
+
+class ValueSet:
+    """The values of one column, by key, in one shard and batch.
+
+    Args:
+        store: The shard's state.
+        column: Which column.
+        aggregates: Those of this column are answered.
+        windows_per_bucket: Of pending changes.
+        index: Segments of pending changes there are.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        column: str,
+        aggregates: Aggregates,
+        windows_per_bucket: int,
+        index: list[tuple[int, int]],
+    ) -> None:
+        self._store = store
+        self._name = f"cells/{column}"
+        self.pending = PendingChanges(
+            store, CELL_COLUMNS, windows_per_bucket, index, prefix=self._name
+        )
+        self.changes: list[Changes] = []
+        self._blocks = [
+            (each, rows)
+            for each, rows in aggregates.blocks
+            if isinstance(each, Quantile | Distinct) and each.column == column
+        ]
+        self.rows = [row for _, rows in self._blocks for row in range(rows.start, rows.stop)]
+        blob = store.get(self._name)
+        empty = np.empty(0, dtype=np.int64)
+        self._key, self._value, self._count = empty, empty, empty
+        if blob is not None:
+            batch = from_blob(blob)
+            self._key, self._value, self._count = (
+                numbers(batch.column(i)).copy() for i in range(3)
+            )
+
+    def close(self, end: int, serial: int) -> None:
+        """Take the changes at windows before `end`; keep the others for later."""
+        changes = concat_changes([self.pending.take_due(end, serial), *self.changes], 2)
+        now = changes.window < end
+        later = changes.where(~now)
+        if len(later.window):
+            self.pending.add(later, serial + 1)
+        due = changes.where(now)
+        order = order_of(due.key, due.window) if len(due.key) else np.empty(0, dtype=np.int64)
+        due = due.where(order)
+        # Cells that are there, and cells that come: ordered by key and value.
+        key = np.concatenate([self._key, due.key])
+        value = np.concatenate([self._value, due.delta[0]])
+        by_cell = np.lexsort((value, key))
+        fresh = np.ones(len(by_cell), dtype=bool)
+        fresh[1:] = (np.diff(key[by_cell]) != 0) | (np.diff(value[by_cell]) != 0)
+        cell_of = np.empty(len(by_cell), dtype=np.int64)
+        cell_of[by_cell] = np.cumsum(fresh) - 1
+        there = len(self._key)
+        count = np.zeros(int(fresh.sum()), dtype=np.int64)
+        count[cell_of[:there]] = self._count
+        chosen = by_cell[fresh]
+        self._key, self._value, self._count = key[chosen], value[chosen], count
+        self._cell, self._window, self._delta = cell_of[there:], due.window, due.delta[1]
+
+    def values(self, key: Int64s, window: Int64s) -> Int64s:
+        """The states of keys in windows; see `ring.OtherValues`. Call once, after `close`."""
+        out = np.zeros((len(self.rows), len(key)), dtype=np.int64)
+        at = {row: i for i, row in enumerate(self.rows)}
+        distinct = [rows for each, rows in self._blocks if isinstance(each, Distinct)]
+        quantiles = [(each, rows) for each, rows in self._blocks if isinstance(each, Quantile)]
+        if distinct:
+            counts = self._distinct(key, window)
+            for rows in distinct:
+                out[at[rows.start]] = counts
+        if not quantiles:
+            np.add.at(self._count, self._cell, self._delta)
+            return out
+        # Compiled code is loaded only where it is used.
+        from pipelines.order_statistics import quantile_bounds
+
+        bounds = np.zeros((2 * len(quantiles), len(key)), dtype=np.int64)
+        quantile_bounds(
+            self._key,
+            self._value,
+            self._count,
+            self._cell,
+            self._window,
+            self._delta,
+            key,
+            window,
+            np.array([each.quantile for each, _ in quantiles], dtype=np.float64),
+            bounds,
+        )
+        for i, (_, rows) in enumerate(quantiles):
+            out[at[rows.start]], out[at[rows.start] + 1] = bounds[2 * i], bounds[2 * i + 1]
+        return out
+
+    def _distinct(self, key: Int64s, window: Int64s) -> Int64s:
+        """How many values each key has in each window: cells whose count is not 0."""
+        num = len(self._key)
+        # Each cell as it was, then its changes by window.
+        cell = np.concatenate([np.arange(num), self._cell])
+        low = int(self._window.min(initial=0)) - 1
+        time = np.concatenate([np.full(num, low), self._window])
+        delta = np.concatenate([self._count, self._delta])
+        order = order_of(cell, time) if num else np.empty(0, dtype=np.int64)
+        cell, time, delta = cell[order], time[order], delta[order]
+        begins = np.ones(len(cell), dtype=bool)
+        begins[1:] = cell[1:] != cell[:-1]
+        total = np.cumsum(delta)
+        count = total - (total - delta)[begins][np.cumsum(begins) - 1]
+        # Of several changes in a window the last one counts.
+        last = np.ones(len(cell), dtype=bool)
+        last[:-1] = begins[1:] | (time[1:] != time[:-1])
+        cell, time, alive = cell[last], time[last], (count[last] > 0).astype(np.int64)
+        step = alive.copy()
+        step[1:] -= np.where(cell[1:] == cell[:-1], alive[:-1], 0)
+        # Cells' steps, summed by key and window, are the steps of the key's number of values.
+        owner = self._key[cell]
+        order = order_of(owner, time) if num else np.empty(0, dtype=np.int64)
+        owner, time, total = owner[order], time[order], np.cumsum(step[order])
+        place = count_at_or_before(owner, time, key, window)
+        start = np.searchsorted(owner, key)
+        before = np.concatenate([np.zeros(1, dtype=np.int64), total])
+        return np.asarray(before[place] - before[start])
+
+    def save(self) -> None:
+        """Write the cells that are left."""
+        left = self._count > 0
+        if not left.any():
+            if self._store.get(self._name) is not None:
+                self._store.remove(self._name)
+            return
+        arrays: list[Any] = [
+            pa.array(column[left]) for column in (self._key, self._value, self._count)
+        ]
+        names = ["key", "value", "count"]
+        self._store.put(self._name, to_blob(pa.RecordBatch.from_arrays(arrays, names=names)))
