@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from partitioners.base import Partitioner
 
 
-def with_lengths_checked(route: Callable[..., None]) -> Callable[..., None]:
+def with_arrays_checked(route: Callable[..., None]) -> Callable[..., None]:
     """Wrap ``route``: compiled code checks no bounds, and would write behind a short array.
 
     Args:
@@ -30,20 +30,82 @@ def with_lengths_checked(route: Callable[..., None]) -> Callable[..., None]:
         out: npt.NDArray[np.int32],
         weights: npt.NDArray[np.float64] | None = None,
     ) -> None:
-        size = len(key_hashes)
-        if (
-            len(out) != size
-            or (weights is not None and len(weights) != size)
-            or (self.traits.uses_time and len(timestamps_ms) != size)
-        ):
-            lengths = [len(a) for a in (timestamps_ms, out, weights) if a is not None]
-            raise InputError(
-                f"timestamps_ms, out and weights have {lengths} values for {size} key hashes; "
-                "give one per record"
-            )
+        _require_arrays(key_hashes, timestamps_ms, out, weights)
         route(self, key_hashes, timestamps_ms, out, weights)
 
     return checked
+
+
+def with_choices_checked(select: Callable[..., None]) -> Callable[..., None]:
+    """Wrap ``select``, as ``with_arrays_checked`` does ``route``.
+
+    Args:
+        select: An algorithm's.
+    """
+
+    @functools.wraps(select)
+    def checked(
+        self: Partitioner,
+        choices: npt.NDArray[np.int32],
+        key_hashes: npt.NDArray[np.uint64],
+        timestamps_ms: npt.NDArray[np.int64],
+        out: npt.NDArray[np.int32],
+        weights: npt.NDArray[np.float64] | None = None,
+    ) -> None:
+        _require_arrays(key_hashes, timestamps_ms, out, weights)
+        size = len(key_hashes)
+        if not _is_array(choices, np.dtype(np.int32), 2) or len(choices) != size:
+            raise InputError(
+                f"choices must be int32[{size}, d], a row per record, not {_shape(choices)}; "
+                "candidates() gives such"
+            )
+        named = choices.size > 0 and choices.min() >= 0 and choices.max() < self.num_partitions
+        if size and not named:
+            raise InputError(
+                f"choices must be partitions from 0 to {self.num_partitions - 1}, at least one "
+                "per record; mend the rows"
+            )
+        rows = np.ascontiguousarray(choices)
+        select(self, rows, key_hashes, timestamps_ms, out, weights)
+
+    return checked
+
+
+def _require_arrays(key_hashes: Any, timestamps_ms: Any, out: Any, weights: Any) -> None:
+    """Refuse what is no array of its kind, or not one value per record."""
+    given: tuple[tuple[str, Any, np.dtype[Any]], ...] = (
+        ("key_hashes", key_hashes, _KEY_HASH),
+        ("timestamps_ms", timestamps_ms, _TIME),
+        ("out", out, _PARTITION),
+    )
+    if weights is not None:
+        given = (*given, ("weights", weights, _LOAD))
+    for name, array, dtype in given:
+        if not _is_array(array, dtype, 1):
+            raise InputError(
+                f"{name} must be a one-dimensional array of {dtype}, "
+                f"not {_shape(array)}; partition_batch takes any keys and times"
+            )
+    sizes = {name: len(array) for name, array, _ in given}
+    if len(set(sizes.values())) > 1:
+        listing = ", ".join(f"{size} {name}" for name, size in sizes.items())
+        raise InputError(f"there are {listing}; give one per record")
+    if not out.flags.writeable:
+        raise InputError("out is read-only; give an array to write the partitions to")
+
+
+_KEY_HASH, _TIME = np.dtype(np.uint64), np.dtype(np.int64)
+_PARTITION, _LOAD = np.dtype(np.int32), np.dtype(np.float64)
+
+
+def _is_array(value: Any, dtype: np.dtype[Any], num_dimensions: int) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == num_dimensions
+
+
+def _shape(value: Any) -> str:
+    if not isinstance(value, np.ndarray):
+        return f"a {type(value).__name__}"
+    return f"{value.dtype}{list(value.shape)}"
 
 
 def require_time(timestamp_ms: object, cause: BaseException | None = None) -> None:
@@ -61,6 +123,26 @@ def require_time(timestamp_ms: object, cause: BaseException | None = None) -> No
         raise InputError(
             f"a timestamp is whole milliseconds in 64 bits, not {timestamp_ms!r}; convert it first"
         ) from cause
+
+
+def bytes_of_key(key: object) -> bytes:
+    """Give the bytes of one key that is not bytes already.
+
+    Args:
+        key: What was given.
+
+    Raises:
+        InputError: It is no key.
+    """
+    try:
+        if isinstance(key, str):
+            return key.encode()
+        return bytes(memoryview(key))  # type: ignore[arg-type]
+    except (TypeError, UnicodeEncodeError) as error:
+        raise InputError(
+            "a key is bytes, str (without lone surrogates) or None, "
+            f"not {type(key).__name__}; encode it first"
+        ) from error
 
 
 def weights_as_loads(weights: npt.ArrayLike) -> npt.NDArray[np.float64]:

@@ -5,15 +5,16 @@ the signature of the Python function.
 
 The second half serves ``Partitioner.partition``, the scalar call. Handing a NumPy array to compiled
 code costs about 0.1 µs, so ten arrays of state would cost more than hashing and routing together.
-A scalar kernel therefore takes one ``int64`` array of *handles*, made once by ``handles``: address
-and length of each state array, opened inside the kernel by ``float64_at(handles, 0)`` and so on.
-The partitioner owns the arrays and makes new handles whenever it replaces one of them.
+A kernel therefore takes one ``int64`` array of *handles*, made once by ``handles``: address and
+length of each state array, opened inside the kernel by ``float64_at(handles, 0)`` and so on. The
+partitioner owns the arrays and makes new handles whenever it replaces one of them. A scalar kernel
+takes no array at all, but the address of the handles, and reads the clock itself.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,8 @@ from numba.extending import intrinsic
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_MOST_HANDLES = 1 << 10
 
 as_int64: Callable[[Any], int] = cast(Callable[[Any], int], np.int64)
 """``np.int64`` for kernels, where compiled code has no other int."""
@@ -54,28 +57,35 @@ def inlined(function: Callable[P, R]) -> Callable[P, R]:
     return cast(Callable[P, R], njit(**options)(function))
 
 
+ScalarEntry: TypeAlias = Callable[[int, int | None, int], int]
+
+
 class ScalarKernel:
-    """A kernel ``(key_hash, timestamp_ms, handles) -> partition`` that is called once per record.
+    """A kernel ``(key_hash, timestamp_ms, address of the handles) -> partition``, for one record.
 
     Where a table of the state is full after the record, it returns ``~partition`` instead, and the
     base calls ``_make_room`` before the next.
 
     Compiled at the first ``entry()``, then called past numba's dispatcher: one signature is all
-    there is, and finding it among one costs 0.25 µs of a call's 0.6.
+    there is, and finding it among one costs 0.25 µs of a call's 0.6. It keeps the global lock: to
+    let go of it and take it again costs 0.2 µs, more than what is done meanwhile.
 
     Args:
-        function: Takes int, int and ``int64[:]`` of ``handles``; returns int.
+        function: Takes int, int or None (see ``given_or_now``), and int (see ``handles_at``);
+            returns int.
     """
 
-    def __init__(self, function: Callable[[int, int, npt.NDArray[np.int64]], int]) -> None:
-        self._dispatcher: Any = njit(nogil=True, cache=True)(function)
+    def __init__(self, function: ScalarEntry) -> None:
+        self._dispatcher: Any = njit(cache=True)(function)
 
-    def entry(self) -> Callable[[int, int, npt.NDArray[np.int64]], int]:
-        """Compile, or load from disk, and return what to call."""
-        return cast(
-            Callable[[int, int, npt.NDArray[np.int64]], int],
-            direct_entry(self._dispatcher, types.int64, types.int64, types.int64[::1]),
-        )
+    def entry(self, *, reads_clock: bool = False) -> ScalarEntry:
+        """Compile, or load from disk, and return what to call.
+
+        Args:
+            reads_clock: Give the entry whose second argument is None.
+        """
+        time = types.none if reads_clock else types.int64
+        return cast(ScalarEntry, direct_entry(self._dispatcher, types.int64, time, types.int64))
 
 
 def direct_entry(function: Any, *signature: Any) -> Callable[..., Any]:
@@ -123,6 +133,44 @@ def _pointer(typingctx: Any, address: Any) -> Any:  # noqa: ARG001 - numba passe
         return builder.inttoptr(args[0], cgutils.voidptr_t)
 
     return types.voidptr(types.int64), codegen
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _clock_ms(_typingctx: Any) -> Any:
+    """Read the wall clock, ms since 1970: ``clock_gettime(CLOCK_REALTIME)``, as Python does."""
+
+    def codegen(_context: Any, builder: Any, _signature: Any, _args: Any) -> Any:
+        word = ir.IntType(64)
+        seconds_and_ns = ir.LiteralStructType([word, word])
+        clock_type = ir.IntType(32)
+        read = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(clock_type, [clock_type, seconds_and_ns.as_pointer()]),
+            "clock_gettime",
+        )
+        now = cgutils.alloca_once(builder, seconds_and_ns)
+        builder.call(read, [clock_type(0), now])
+        seconds = builder.load(cgutils.gep_inbounds(builder, now, 0, 0))
+        ns = builder.load(cgutils.gep_inbounds(builder, now, 0, 1))
+        return builder.add(builder.mul(seconds, word(1_000)), builder.sdiv(ns, word(1_000_000)))
+
+    return types.int64(), codegen
+
+
+@inlined
+def given_or_now(timestamp_ms: int | None) -> int:
+    """Give the time that a scalar kernel was called with, or the wall clock's, 0.1 µs sooner."""
+    if timestamp_ms is None:  # decided while compiling: None has a type of its own
+        now_ms: int = _clock_ms()
+        return now_ms
+    return timestamp_ms
+
+
+@inlined
+def handles_at(address: int) -> npt.NDArray[np.int64]:
+    """Open the handles themselves; how many there are is not known here."""
+    packed: npt.NDArray[np.int64] = carray(_pointer(address), (_MOST_HANDLES,), np.int64)
+    return packed
 
 
 @inlined

@@ -22,10 +22,12 @@ from mmh3 import hash64
 
 from partitioners import hashing
 from partitioners._checks import (
+    bytes_of_key,
     require_length,
     require_time,
     weights_as_loads,
-    with_lengths_checked,
+    with_arrays_checked,
+    with_choices_checked,
 )
 from partitioners._jit import ScalarKernel, handles
 from partitioners.errors import InputError, KeyspreadError, nearest
@@ -156,7 +158,8 @@ class Partitioner(ABC):
     _state: Any
     hash_function: HashFunction = "murmur3"
     scalar_kernel: ScalarKernel | None = None
-    _hash_one: Callable[[Any], int] | None = None  # key to signed number; None: murmur3
+    _hash_one: Callable[[bytes], int] | None = None  # key to signed number; None: murmur3
+    _no_time: int | None = None  # what `_entry_now` takes: None where it reads the clock
 
     def __init__(self, num_partitions: int, config: Config | None = None) -> None:
         if (
@@ -176,7 +179,6 @@ class Partitioner(ABC):
         self._num_partitions = int(num_partitions)
         self.config = config
         self._null_cursor = 0
-        self._entry: Callable[[int, int, npt.NDArray[np.int64]], int] | None = None
         self._handles = handles()
         self._one_hash = np.zeros(1, np.uint64)
         self._one_time = np.zeros(1, np.int64)
@@ -187,7 +189,10 @@ class Partitioner(ABC):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "route" in vars(cls):
-            cls.route = with_lengths_checked(cls.route)  # type: ignore[method-assign]
+            cls.route = with_arrays_checked(cls.route)  # type: ignore[method-assign]
+        own_select = vars(cls).get("select")
+        if own_select is not None:
+            cls.select = with_choices_checked(own_select)  # type: ignore[attr-defined]
 
     # What an algorithm writes ---------------------------------------------------------------------
 
@@ -208,7 +213,7 @@ class Partitioner(ABC):
             weights: ``float64[n]``, load of each record, 0 or more; None: 1 each.
 
         Raises:
-            InputError: The arrays differ in length.
+            InputError: The arrays differ in length, or are of another kind; ``out`` is read-only.
         """
 
     def _new_state(self) -> Any:
@@ -222,26 +227,43 @@ class Partitioner(ABC):
         """Enlarge the tables of the state, then ``_bind``; called when a kernel asks for it."""
         raise NotImplementedError(f"{self.name} has no tables that grow")
 
-    def _route_one(self, key_hash: int, timestamp_ms: int) -> int:
+    def _entry(self, key_hash: int, timestamp_ms: int | None, address: int) -> int:
         """Route one record of load 1: by ``scalar_kernel`` if there is one, else by ``route``.
+
+        The kernel takes this method's place, so that the second call goes to compiled code.
 
         Args:
             key_hash: The key hash as a *signed* 64-bit number, which is what compiled code takes
                 fastest.
-            timestamp_ms: Event time.
+            timestamp_ms: Event time; None: the wall clock.
+            address: Address of ``_handles``.
 
         Returns:
-            The partition.
+            The partition; negative: see ``_finish_one``.
         """
-        if self.scalar_kernel is not None:
-            self._entry = self.scalar_kernel.entry()
-            partition = self._entry(key_hash, timestamp_ms, self._handles)
-            if partition < 0:
-                self._make_room()
-                return ~partition
-            return partition
+        if self.scalar_kernel is None:
+            return self._route_alone(key_hash, timestamp_ms)
+        self._entry = self.scalar_kernel.entry()  # type: ignore[method-assign, assignment]
+        return self._entry(key_hash, timestamp_ms, address)
+
+    def _entry_now(self, key_hash: int, timestamp_ms: int | None, address: int) -> int:
+        """Do as ``_entry`` where the caller gave no time: ``timestamp_ms`` is ``_no_time``."""
+        if not self.traits.uses_time:
+            timestamp_ms = self._no_time = 0
+        if self.scalar_kernel is None:
+            return self._entry(key_hash, timestamp_ms, address)
+        kernel = self.scalar_kernel.entry(reads_clock=self._no_time is None)
+        self._entry_now = kernel  # type: ignore[method-assign, assignment]
+        return kernel(key_hash, timestamp_ms, address)
+
+    def _finish_one(self, partition: int, key_hash: int, timestamp_ms: int | None) -> int:  # noqa: ARG002
+        """Do what a kernel asked for by a negative partition, and give the record's."""
+        self._make_room()
+        return ~partition
+
+    def _route_alone(self, key_hash: int, timestamp_ms: int | None) -> int:
         self._one_hash[0] = key_hash & 0xFFFFFFFFFFFFFFFF
-        self._one_time[0] = timestamp_ms
+        self._one_time[0] = time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
         self.route(self._one_hash, self._one_time, self._one_out)
         return self._one_out.item()
 
@@ -275,30 +297,22 @@ class Partitioner(ABC):
             >>> create("key_hash", 12).partition(b"100:48069")
             9
         """
-        if key is None:
-            return self._next_null()
-        try:
-            if isinstance(key, str):
-                key = key.encode()  # not left to hash64, which dies of a lone surrogate
-            # Written out for murmur3: one more call would cost a tenth of the time there is.
-            key_hash = hash64(key)[0] if self._hash_one is None else self._hash_one(key)  # type: ignore[arg-type]
-        except (TypeError, UnicodeEncodeError) as error:
-            raise InputError(
-                "a key is bytes, str (without lone surrogates) or None, "
-                f"not {type(key).__name__}; encode it first"
-            ) from error
+        if type(key) is not bytes:
+            if key is None:
+                return self._next_null()
+            key = bytes_of_key(key)
+        # Written out for murmur3: one more call would cost a tenth of the time there is.
+        key_hash = hash64(key)[0] if self._hash_one is None else self._hash_one(key)
         if timestamp_ms is None:
-            timestamp_ms = time_ns() // 1_000_000 if self.traits.uses_time else 0
-        try:
-            if self._entry is None:
-                return self._route_one(key_hash, timestamp_ms)
-            partition = self._entry(key_hash, timestamp_ms, self._handles)
-        except (TypeError, ValueError, OverflowError) as error:
-            require_time(timestamp_ms, error)
-            raise
+            partition = self._entry_now(key_hash, self._no_time, self._address)
+        else:
+            try:
+                partition = self._entry(key_hash, timestamp_ms, self._address)
+            except (TypeError, ValueError, OverflowError) as error:
+                require_time(timestamp_ms, error)
+                raise
         if partition < 0:
-            self._make_room()
-            return ~partition
+            return self._finish_one(partition, key_hash, timestamp_ms)
         return partition
 
     def partition_batch(
@@ -416,6 +430,16 @@ class Partitioner(ABC):
 
     # Below: the base's own ------------------------------------------------------------------------
 
+    @property
+    def _handles(self) -> npt.NDArray[np.int64]:
+        """Where the state's arrays are, for kernels; an algorithm sets it in ``_bind``."""
+        return self._packed
+
+    @_handles.setter
+    def _handles(self, packed: npt.NDArray[np.int64]) -> None:
+        self._packed = packed
+        self._address: int = packed.ctypes.data
+
     def _block_records(self, chunk: Any) -> int:
         # A dictionary is hashed once per block, so its array stays whole.
         return len(chunk) if hasattr(chunk, "dictionary") else BLOCK_RECORDS
@@ -495,6 +519,9 @@ class ChoicePartitioner(Partitioner):
             timestamps_ms: ``int64[n]``, event time; not read unless ``traits.uses_time``.
             out: ``int32[n]`` to fill.
             weights: ``float64[n]``, load of each record; None: 1 each.
+
+        Raises:
+            InputError: As ``route``; or a choice is no partition.
         """
 
     def candidates(self, key_hashes: KeyHashes) -> npt.NDArray[np.int32]:

@@ -51,7 +51,6 @@ from partitioners.base import (
     TimestampsMs,
     choices_in_use,
 )
-from partitioners.errors import InputError
 from partitioners.hashing import fill_candidates, mix64, seed_word, two_candidates
 from partitioners.key_sets import find_slot, new_table, pane_at, partition_at, put, resized
 from partitioners.panes import (
@@ -386,16 +385,7 @@ class CardinalityPartitioner(ChoicePartitioner):
         out: Partitions,
         weights: Loads | None = None,
     ) -> None:
-        """Choose among given partitions; see `ChoicePartitioner.select`.
-
-        Raises:
-            InputError: A choice is no partition.
-        """
-        if not len(choices):
-            return
-        if choices.min() < 0 or choices.max() >= self.num_partitions:
-            raise InputError(f"choices must be partitions from 0 to {self.num_partitions - 1}")
-        choices = np.ascontiguousarray(choices, np.int32)
+        """Choose among given partitions; see `ChoicePartitioner.select`."""
         self._run(choices, key_hashes, timestamps_ms, out, weights)
 
     def route(

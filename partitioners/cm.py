@@ -32,7 +32,7 @@ from __future__ import annotations
 import numpy as np
 
 from partitioners._borrow import borrowing, borrowing_step
-from partitioners._jit import ScalarKernel, kernel
+from partitioners._jit import ScalarKernel, given_or_now, handles_at, kernel
 from partitioners.base import KeyHashes, Loads, Partitions, TimestampsMs, Traits
 from partitioners.cardinality import (
     EXACT,
@@ -105,8 +105,8 @@ def _one(state: View, key_hash: np.uint64, timestamp_ms: int) -> int:
 
 
 @ScalarKernel
-def _route_one(key_hash: int, timestamp_ms: int, packed: Handles) -> int:
-    return _one(open_view(packed), np.uint64(key_hash), timestamp_ms)
+def _route_one(key_hash: int, timestamp_ms: int | None, address: int) -> int:
+    return _one(open_view(handles_at(address)), np.uint64(key_hash), given_or_now(timestamp_ms))
 
 
 class CM(CardinalityPartitioner):

@@ -49,7 +49,9 @@ from partitioners._jit import (
     ScalarKernel,
     as_int64,
     float64_at,
+    given_or_now,
     handles,
+    handles_at,
     inlined,
     int32_at,
     int64_at,
@@ -411,8 +413,9 @@ def _route(
 
 
 @ScalarKernel
-def _route_one(key_hash: int, timestamp_ms: int, packed: npt.NDArray[np.int64]) -> int:
-    return _step(_open_view(packed), np.uint64(key_hash), timestamp_ms, 1.0)
+def _route_one(key_hash: int, timestamp_ms: int | None, address: int) -> int:
+    state = _open_view(handles_at(address))
+    return _step(state, np.uint64(key_hash), given_or_now(timestamp_ms), 1.0)
 
 
 class DAGreedy(Partitioner):

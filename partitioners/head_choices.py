@@ -30,7 +30,9 @@ from partitioners._jit import (
     ScalarKernel,
     as_int64,
     float64_at,
+    given_or_now,
     handles,
+    handles_at,
     inlined,
     int32_at,
     int64_at,
@@ -269,8 +271,9 @@ def _route(
 
 
 @ScalarKernel
-def _route_one(key_hash: int, timestamp_ms: int, packed: npt.NDArray[np.int64]) -> int:
-    return _step(packed, NO_CHOICES, 0, np.uint64(key_hash), timestamp_ms, 1.0)
+def _route_one(key_hash: int, timestamp_ms: int | None, address: int) -> int:
+    packed, time_ms = handles_at(address), given_or_now(timestamp_ms)
+    return _step(packed, NO_CHOICES, 0, np.uint64(key_hash), time_ms, 1.0)
 
 
 class HeadPartitioner(ChoicePartitioner):

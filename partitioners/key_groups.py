@@ -53,7 +53,9 @@ from partitioners._jit import (
     ScalarKernel,
     as_int64,
     float64_at,
+    given_or_now,
     handles,
+    handles_at,
     inlined,
     int32_at,
     int64_at,
@@ -280,12 +282,13 @@ def _route(
 
 
 @ScalarKernel
-def _route_one(key_hash: int, timestamp_ms: int, packed: npt.NDArray[np.int64]) -> int:
+def _route_one(key_hash: int, timestamp_ms: int | None, address: int) -> int:
+    packed, time_ms = handles_at(address), given_or_now(timestamp_ms)
     options, owners = int64_at(packed, 0), int32_at(packed, 1)
     group_loads, clock = float64_at(packed, 2), int64_at(packed, 3)
-    if timestamp_ms >= clock[NEXT_PANE_MS]:
+    if time_ms >= clock[NEXT_PANE_MS]:
         tolerance = float64_at(packed, 4)[0]
-        _enter_pane(timestamp_ms, options, tolerance, owners, group_loads, clock)
+        _enter_pane(time_ms, options, tolerance, owners, group_loads, clock)
     word = candidate_word(np.uint64(key_hash), np.uint64(options[0]), 0)
     group = upper_range(word, owners.size)
     group_loads[group] += 1.0

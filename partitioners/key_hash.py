@@ -32,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioners import hashing
-from partitioners._jit import ScalarKernel, handles, int64_at, kernel
+from partitioners._jit import ScalarKernel, handles, handles_at, int64_at, kernel
 from partitioners.base import (
     Config,
     KeyHashes,
@@ -82,8 +82,8 @@ def _route_mixed(
 
 
 @ScalarKernel
-def _route_one_mixed(key_hash: int, timestamp_ms: int, packed: npt.NDArray[np.int64]) -> int:  # noqa: ARG001
-    options = int64_at(packed, 0)
+def _route_one_mixed(key_hash: int, timestamp_ms: int | None, address: int) -> int:  # noqa: ARG001
+    options = int64_at(handles_at(address), 0)
     return upper_range(candidate_word(np.uint64(key_hash), np.uint64(options[0]), 0), options[1])
 
 
@@ -103,8 +103,8 @@ class KeyHash(Partitioner):
 
     def _bind(self) -> None:
         self.hash_function = self.config.hash_function
-        self._hash_one = None if self.hash_function == "murmur3" else self._hash_32_bits
-        self._hash_bytes = hashing.scalar_hash(self.hash_function)
+        if self.hash_function != "murmur3":
+            self._hash_one = hashing.scalar_hash(self.hash_function)
         self._seed = hashing.seed_word(self.config.seed)
         self._bits = _BITS.get(self.hash_function, 0)
         self._options = np.array([self._seed.astype(np.int64), self.num_partitions], np.int64)
@@ -124,12 +124,7 @@ class KeyHash(Partitioner):
         else:
             _route_mixed(key_hashes, self._seed, self.num_partitions, out)
 
-    def _hash_32_bits(self, key: bytes | bytearray | memoryview) -> int:
-        if not isinstance(key, bytes):
-            key = bytes(memoryview(key))
-        return self._hash_bytes(key)
-
-    def _route_one(self, key_hash: int, timestamp_ms: int) -> int:
-        if self._bits:
+    def _entry(self, key_hash: int, timestamp_ms: int | None, address: int) -> int:
+        if self._bits:  # two operations, for which compiled code is too far away
             return (key_hash & self._bits) % self._num_partitions
-        return super()._route_one(key_hash, timestamp_ms)
+        return super()._entry(key_hash, timestamp_ms, address)

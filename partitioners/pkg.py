@@ -36,7 +36,9 @@ import numpy.typing as npt
 from partitioners._jit import (
     ScalarKernel,
     float64_at,
+    given_or_now,
     handles,
+    handles_at,
     inlined,
     int32_at,
     int64_at,
@@ -164,10 +166,11 @@ def _route(
 
 
 @ScalarKernel
-def _route_one(key_hash: int, timestamp_ms: int, packed: npt.NDArray[np.int64]) -> int:
+def _route_one(key_hash: int, timestamp_ms: int | None, address: int) -> int:
+    packed, time_ms = handles_at(address), given_or_now(timestamp_ms)
     options, loads = int64_at(packed, 0), float64_at(packed, 1)
     distinct, tie_last, seed = options[0] != 0, options[1] != 0, np.uint64(options[3])
-    enter_window(loads, int64_at(packed, 2), timestamp_ms, options[2])
+    enter_window(loads, int64_at(packed, 2), time_ms, options[2])
     chosen = int32_at(packed, 4)
     if chosen.size == 2:
         first, second = two_candidates(np.uint64(key_hash), seed, loads.size, distinct)

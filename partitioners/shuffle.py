@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from partitioners._jit import ScalarKernel, handles, int64_at
+from partitioners._jit import ScalarKernel, handles, handles_at, int64_at
 from partitioners.base import (
     MAX_PARTITIONS,
     Config,
@@ -55,7 +55,8 @@ class ShuffleState:
 
 
 @ScalarKernel
-def _route_one(key_hash: int, timestamp_ms: int, packed: npt.NDArray[np.int64]) -> int:  # noqa: ARG001
+def _route_one(key_hash: int, timestamp_ms: int | None, address: int) -> int:  # noqa: ARG001
+    packed = handles_at(address)
     cursor, num_partitions = int64_at(packed, 0), int64_at(packed, 1)[0]
     partition = cursor[0]
     cursor[0] = partition + 1 if partition + 1 < num_partitions else 0

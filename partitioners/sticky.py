@@ -14,7 +14,9 @@ import numpy.typing as npt
 from partitioners._jit import (
     ScalarKernel,
     float64_at,
+    given_or_now,
     handles,
+    handles_at,
     inlined,
     int32_at,
     int64_at,
@@ -109,8 +111,9 @@ def _route(
 
 
 @ScalarKernel
-def _route_one(key_hash: int, timestamp_ms: int, packed: npt.NDArray[np.int64]) -> int:
-    best = _step(packed, NO_CHOICES, 0, np.uint64(key_hash), timestamp_ms, 1.0)
+def _route_one(key_hash: int, timestamp_ms: int | None, address: int) -> int:
+    packed, time_ms = handles_at(address), given_or_now(timestamp_ms)
+    best = _step(packed, NO_CHOICES, 0, np.uint64(key_hash), time_ms, 1.0)
     return ~best if is_full(int64_at(packed, 5), int32_at(packed, 4)) else best
 
 

@@ -230,12 +230,73 @@ def test_times_and_weights_out_of_range_are_refused(name, times, weights, senten
         create(name, NUM_PARTITIONS).partition_batch(["a", "b"], times, weights)
 
 
+READ_ONLY = np.zeros(3, np.int32)
+READ_ONLY.setflags(write=False)
+BAD_ARRAYS = [
+    ({"out": np.empty(2, np.int32)}, "3 key_hashes, 3 timestamps_ms, 2 out; give one per record"),
+    ({"out": np.empty(4, np.int32)}, "give one per record"),
+    ({"weights": np.ones(2)}, "2 weights; give one per record"),
+    ({"timestamps_ms": np.zeros(5, np.int64)}, "give one per record"),
+    ({"key_hashes": [1, 2, 3]}, r"key_hashes must be .* of uint64, not a list"),
+    ({"key_hashes": np.arange(3)}, r"of uint64, not int64\[3\]"),
+    ({"key_hashes": np.zeros((3, 1), np.uint64)}, r"not uint64\[3, 1\]"),
+    ({"timestamps_ms": [0, 0, 0]}, r"timestamps_ms must be .* of int64, not a list"),
+    ({"timestamps_ms": np.zeros(3)}, r"of int64, not float64\[3\]"),
+    ({"out": [0, 0, 0]}, r"out must be .* of int32, not a list"),
+    ({"out": np.zeros(3, np.int64)}, r"of int32, not int64\[3\]"),
+    ({"out": np.zeros((3, 2), np.int32)}, r"not int32\[3, 2\]"),
+    ({"out": READ_ONLY}, "out is read-only; give an array"),
+    ({"weights": [1, 1, 1]}, r"weights must be .* of float64, not a list"),
+    ({"weights": np.ones(3, np.float32)}, r"of float64, not float32\[3\]"),
+]
+BAD_CHOICES = [
+    ([[0, 1]] * 3, r"choices must be int32\[3, d\], a row per record, not a list"),
+    (np.zeros((3, 2), np.int64), r"not int64\[3, 2\]"),
+    (np.zeros(3, np.int32), r"not int32\[3\]"),
+    (np.zeros((2, 2), np.int32), r"not int32\[2, 2\]"),
+    (np.zeros((3, 0), np.int32), "at least one per record"),
+    (np.full((3, 2), -1, np.int32), f"partitions from 0 to {NUM_PARTITIONS - 1}"),
+    (np.full((3, 2), NUM_PARTITIONS, np.int32), f"partitions from 0 to {NUM_PARTITIONS - 1}"),
+]
+
+
+def good_arrays():
+    return {
+        "key_hashes": np.arange(3, dtype=np.uint64),
+        "timestamps_ms": np.zeros(3, np.int64),
+        "out": np.empty(3, np.int32),
+        "weights": None,
+    }
+
+
 @every_partitioner
-def test_route_refuses_arrays_of_other_lengths(name):
-    hashes, times = np.arange(3, dtype=np.uint64), np.zeros(3, np.int64)
-    for out, weights in ((2, None), (4, None), (3, np.ones(2))):
-        with pytest.raises(InputError, match="give one per record"):
-            create(name, NUM_PARTITIONS).route(hashes, times, np.empty(out, np.int32), weights)
+@pytest.mark.parametrize(("bad", "sentence"), BAD_ARRAYS)
+def test_route_refuses_arrays_of_another_kind_or_length(name, bad, sentence):
+    partitioner = create(name, NUM_PARTITIONS)
+    with pytest.raises(InputError, match=sentence):
+        partitioner.route(**(good_arrays() | bad))
+    if hasattr(partitioner, "select"):
+        with pytest.raises(InputError, match=sentence):
+            partitioner.select(np.zeros((3, 2), np.int32), **(good_arrays() | bad))
+
+
+@pytest.mark.parametrize(
+    "name", sorted(n for n, kind in PARTITIONERS.items() if hasattr(kind, "select"))
+)
+@pytest.mark.parametrize(("choices", "sentence"), BAD_CHOICES)
+def test_select_refuses_choices_of_another_kind_or_length(name, choices, sentence):
+    with pytest.raises(InputError, match=sentence):
+        create(name, NUM_PARTITIONS).select(choices, **good_arrays())
+
+
+@every_partitioner
+def test_arrays_with_gaps_between_their_values_route_alike(name):
+    expected = routed(create(name, NUM_PARTITIONS), *(array.copy() for array in strided()))
+    assert (routed(create(name, NUM_PARTITIONS), *strided()) == expected).all()
+
+
+def strided():
+    return STREAM.key_hashes[:1000:2], STREAM.timestamps_ms[:1000:2]
 
 
 def test_one_time_that_is_none_is_refused():

@@ -17,6 +17,7 @@ agent's step is 1 - (1 - gamma)^A, the step of A rewards; ``scales_step=False`` 
 
 from __future__ import annotations
 
+import functools
 import time
 import uuid
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from partitioners._jit import ScalarEntry
 from partitioners.base import Config, KeyHashes, Loads, Partitions, TimestampsMs
 from partitioners.dalton.adopt import (
     counted_keys,
@@ -50,7 +52,7 @@ from partitioners.dalton.state import (
     THRESHOLD,
     DaltonState,
 )
-from partitioners.dalton.step import LEAST_HOT_LOAD, end_interval
+from partitioners.dalton.step import LEAST_HOT_LOAD, end_interval, route_one
 
 # sync: int64, what an agent knows of its messages
 SEQUENCE = 0  # number of the last message
@@ -196,12 +198,25 @@ class CooperativeDalton(Dalton):
         self._look()
         super()._route(key_hashes, timestamps_ms, homes, weights, out)
 
-    def _route_one(self, key_hash: int, timestamp_ms: int) -> int:
+    @functools.cached_property
+    def _kernel(self) -> ScalarEntry:
+        return route_one.entry()
+
+    @functools.cached_property
+    def _kernel_now(self) -> ScalarEntry:
+        return route_one.entry(reads_clock=True)
+
+    def _entry(self, key_hash: int, timestamp_ms: int | None, address: int) -> int:
         self._calls += 1
         if self._calls >= _CALLS_BETWEEN_LOOKS:
             self._calls = 0
             self._look()
-        return super()._route_one(key_hash, timestamp_ms)
+            address = self._address
+        if timestamp_ms is None:
+            return self._kernel_now(key_hash, timestamp_ms, address)
+        return self._kernel(key_hash, timestamp_ms, address)
+
+    _entry_now = _entry
 
     def _resume(self) -> None:
         if self._state.words[STOPPED] == NO_ROOM:
@@ -212,7 +227,7 @@ class CooperativeDalton(Dalton):
         if not begins:
             self._look()
             self._send()
-        end_interval(self._packed)
+        end_interval(self._handles)
         if self.is_alone:
             self._state.amounts[STEP_SIZE] = self.config.step_size
         else:
@@ -248,7 +263,7 @@ class CooperativeDalton(Dalton):
         # Through the next interval, in the course of which the next table comes.
         end_ms = int(state.words[INTERVAL_END_MS])
         expiry_ms = min(end_ms + table.interval_ms, _LAST_MS)
-        while not take_in(table.keys, table.values, expiry_ms, self._packed):
+        while not take_in(table.keys, table.values, expiry_ms, self._handles):
             self._make_room()
 
     def _use_global_load(self) -> None:
@@ -267,7 +282,7 @@ class CooperativeDalton(Dalton):
             state.sent_keys, state.sent_values = table_rows(state, self.num_partitions)
             forget_kept(state)
         row_loads = np.empty(len(state.sent_keys))
-        interval_loads(state.sent_keys, self._packed, row_loads)
+        interval_loads(state.sent_keys, self._handles, row_loads)
         top_keys, top_loads = heaviest(*counted_keys(state), self.num_partitions)
         state.sync[SEQUENCE] += 1
         state.sync[UNANSWERED] += 1

@@ -99,6 +99,7 @@ class Dalton(Partitioner):
     name = "dalton"
     config_type = DaltonConfig
     traits = Traits(splits_keys=True, uses_time=True, stochastic=True)
+    scalar_kernel = route_one
     config: DaltonConfig
     _state: DaltonState
     _cooperates = False
@@ -113,7 +114,7 @@ class Dalton(Partitioner):
         self._options, self._rates = new_options(
             self.num_partitions, self.config, stops=self._cooperates
         )
-        self._packed = pack(self._options, self._rates, self._state)
+        self._handles = pack(self._options, self._rates, self._state)
 
     def candidates(self, key_hashes: KeyHashes) -> npt.NDArray[np.int32]:
         """Say where each key goes while it is not hot.
@@ -166,7 +167,7 @@ class Dalton(Partitioner):
             True: as far as this producer goes, its partial result needs no merging.
         """
         word = np.array([key_hash & 0xFFFFFFFFFFFFFFFF], np.uint64).view(np.int64)
-        return key_split(word.item(), self._packed) == 0
+        return key_split(word.item(), self._handles) == 0
 
     def _route(
         self,
@@ -187,19 +188,21 @@ class Dalton(Partitioner):
                 timestamps_ms[start:],
                 homes[start:],
                 loads[start:],
-                self._packed,
+                self._handles,
                 out[start:],
             )
             if start == len(key_hashes):
                 return
             self._resume()
 
-    def _route_one(self, key_hash: int, timestamp_ms: int) -> int:
-        while True:
-            partition = route_one(key_hash, timestamp_ms, self._packed)
-            if partition != STOP:
-                return partition
+    def _finish_one(self, partition: int, key_hash: int, timestamp_ms: int | None) -> int:
+        while partition == STOP:
             self._resume()
+            if timestamp_ms is None:
+                partition = self._entry_now(key_hash, None, self._address)
+            else:
+                partition = self._entry(key_hash, timestamp_ms, self._address)
+        return partition
 
     def _resume(self) -> None:
         """Do what a kernel cannot, so that it can go on with the next record."""
@@ -211,5 +214,5 @@ class Dalton(Partitioner):
         self._index_rows()
 
     def _index_rows(self) -> None:
-        self._packed = pack(self._options, self._rates, self._state)
-        rebuild_index(self._packed)
+        self._handles = pack(self._options, self._rates, self._state)
+        rebuild_index(self._handles)

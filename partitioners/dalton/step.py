@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioners._borrow import borrowing, borrowing_step
-from partitioners._jit import kernel
+from partitioners._jit import ScalarKernel, given_or_now, handles_at, kernel
 from partitioners.base import KeyHashes, Loads, Partitions, TimestampsMs
 from partitioners.dalton.draws import below, uniform
 from partitioners.dalton.frequency import (
@@ -312,10 +312,11 @@ def route_all(
     return _route_rows(key_hashes, timestamps_ms, homes, weights, open_tables(packed), out)
 
 
-@kernel
-def route_one(key_hash: int, timestamp_ms: int, packed: npt.NDArray[np.int64]) -> int:
+@ScalarKernel
+def route_one(key_hash: int, timestamp_ms: int | None, address: int) -> int:
     """Route one record of load 1; ``STOP``: not routed, see ``words[STOPPED]``."""
-    return _route_row(np.uint64(key_hash), timestamp_ms, open_tables(packed))
+    tables = open_tables(handles_at(address))
+    return _route_row(np.uint64(key_hash), given_or_now(timestamp_ms), tables)
 
 
 @kernel

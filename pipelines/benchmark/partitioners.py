@@ -46,7 +46,7 @@ class PartitionerFigures:
     num_partitions: int
     route_records_per_s: float  # key hashes given
     strings_records_per_s: float  # from an Arrow string column, hashing included
-    scalar_us: float  # one call of partition(key, timestamp_ms)
+    scalar_us: float  # one call of partition(key), without a timestamp
     imbalance: float
     replication_factor: float
     fragmentation: float  # tumbling windows of window_ms
@@ -262,13 +262,12 @@ def _best_seconds(
 
 def _scalar_us(partitioner: Partitioner, stream: Stream, repetitions: int) -> float:
     keys = [key.encode() for key in stream.keys[:SCALAR_CALLS].to_pylist()]
-    times = stream.timestamps_ms[:SCALAR_CALLS].tolist()
     partition = partitioner.partition
-    partition(keys[0], times[0])
+    partition(keys[0])
     best = float("inf")
     for _ in range(repetitions):
         started = time.perf_counter()
-        for key, timestamp_ms in zip(keys, times, strict=True):
-            partition(key, timestamp_ms)
+        for key in keys:
+            partition(key)
         best = min(best, time.perf_counter() - started)
     return best / len(keys) * 1e6
