@@ -100,7 +100,7 @@ class Figures:
         fragmentation: Partitions per key within tumbling windows, mean.
         partials_per_window: Rows (key, partition), mean.
         split_fraction: Share of these that belong to split keys and must be merged, mean.
-        combine_us: Work of the mean and of the slowest combiner per slide, mean over slides.
+        combine_us: Work of the mean and of the slowest combiner per slide, mean over windows.
         reduce_us: The same of the reducers.
         throughput: Records per second at which the slowest worker is just busy.
         efficiency: That over what balanced combiners would take, were there no partials.

@@ -59,7 +59,9 @@ class CostModel:
             raise InputError(f"num_reducers must be from 1 to 10000, not {self.num_reducers}")
 
     def combine_us(self, series: WindowSeries) -> Microseconds:
-        """Take the work of each combiner in the last slide of each window.
+        """Take the work of each combiner per slide, mean over the slides of each window.
+
+        Queues even out what lies within a window, so its mean counts, not its fullest slide.
 
         Args:
             series: From ``measure_windows``.
@@ -67,12 +69,16 @@ class CostModel:
         Returns:
             ``float64[w, n]``.
         """
-        partials = series.pane_cardinalities if self.shares_panes else series.cardinalities
-        work = series.pane_loads * self.record_us + partials * self.partial_us
-        return np.asarray(work, np.float64)
+        records = series.loads / series.panes_per_window
+        partials = (
+            _trailing_means(series.pane_cardinalities, series.panes_per_window)
+            if self.shares_panes
+            else series.cardinalities
+        )
+        return np.asarray(records * self.record_us + partials * self.partial_us, np.float64)
 
     def reduce_us(self, series: WindowSeries) -> Microseconds:
-        """Take the work of each reducer in the last slide of each window.
+        """Take the work of each reducer per slide, mean over the slides of each window.
 
         Args:
             series: From ``measure_windows``, for as many reducers.
@@ -80,14 +86,12 @@ class CostModel:
         Returns:
             ``float64[w, r]``.
         """
+        partials = np.asarray(series.partials, np.float64)
+        if self.shares_panes:
+            partials = _trailing_means(series.pane_partials, series.panes_per_window)
         if self.forwards_whole:
             # A pane's partial of a key that is split in the window is merged, the others are not.
-            split = series.split_partials
-            if not self.shares_panes:
-                return np.asarray(split * self.merge_us, np.float64)
-            shares = split / np.maximum(series.partials, 1)
-            return np.asarray(series.pane_partials * shares * self.merge_us, np.float64)
-        partials = series.pane_partials if self.shares_panes else series.partials
+            partials = partials * series.split_partials / np.maximum(series.partials, 1)
         return np.asarray(partials * self.merge_us, np.float64)
 
     def throughput(self, series: WindowSeries) -> float:
@@ -110,8 +114,8 @@ class CostModel:
             return 0.0
         combine, reduce = self.combine_us(series), self.reduce_us(series)
         slowest_us = float(np.maximum(combine.max(axis=1), reduce.max(axis=1)).sum())
-        num_records = int(series.pane_loads.sum())
-        return num_records / slowest_us * 1e6 if slowest_us > 0 else float("inf")
+        num_records = series.loads.sum() / series.panes_per_window
+        return float(num_records / slowest_us * 1e6) if slowest_us > 0 else float("inf")
 
     def bottleneck(self, series: WindowSeries) -> str:
         """Say which side decides the throughput over the whole stream: combine or reduce."""
@@ -132,6 +136,14 @@ class CostModel:
         combine = series.loads * self.record_us + series.cardinalities * self.partial_us
         partials = series.split_partials if self.forwards_whole else series.partials
         return np.asarray(combine.max(axis=1) + partials.max(axis=1) * self.merge_us)
+
+
+def _trailing_means(values: npt.NDArray[np.int64], length: int) -> Microseconds:
+    """Average each row with those before it, so many in all or as many as there are."""
+    sums = np.cumsum(values, axis=0, dtype=np.float64)
+    sums[length:] -= sums[:-length].copy()
+    counts = np.minimum(np.arange(1, len(values) + 1), length)
+    return np.asarray(sums / counts[:, None])
 
 
 def queue_waits_us(

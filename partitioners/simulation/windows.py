@@ -37,6 +37,7 @@ class WindowSeries:
         partials: ``int64[w, r]``: partials of the window that each reducer gets.
         split_partials: ``int64[w, r]``: those of split keys alone.
         pane_partials: ``int64[w, r]``: partials of the last pane.
+        panes_per_window: Slides in a window.
     """
 
     ends_ms: Counts
@@ -48,6 +49,7 @@ class WindowSeries:
     partials: Counts
     split_partials: Counts
     pane_partials: Counts
+    panes_per_window: int
 
     @property
     def imbalances(self) -> npt.NDArray[np.float64]:
@@ -138,6 +140,7 @@ def measure_windows(
         partials=np.zeros(per_reducer, np.int64),
         split_partials=np.zeros(per_reducer, np.int64),
         pane_partials=np.zeros(per_reducer, np.int64),
+        panes_per_window=panes_per_window,
     )
     if num_rows:
         _slide_over(

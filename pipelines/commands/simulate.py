@@ -63,6 +63,16 @@ def simulate(
     html: Annotated[
         Path | None, typer.Option(help="Write a page with plots, readable without a network.")
     ] = None,
+    paper: Annotated[
+        Repeated,
+        typer.Option(help="Run a paper's experiments: pkg, holistic, dalton, prompt, enorm, all."),
+    ] = None,
+    scale: Annotated[
+        float, typer.Option(help="With --paper: share of the records of its experiments.")
+    ] = 1.0,
+    markdown: Annotated[
+        Path | None, typer.Option(help="With --paper: write published figures beside ours.")
+    ] = None,
 ) -> None:
     """Balance, splitting, aggregation cost and throughput by the papers' models."""
     from partitioners import PARTITIONERS
@@ -79,6 +89,16 @@ def simulate(
     )
     from pipelines.simulation.tables import cells_table
 
+    if paper:
+        if partitioners or stream or inputs or html:
+            raise InputError(
+                "--paper runs what the paper ran: leave out --partitioners, --stream, --input and "
+                "--html"
+            )
+        _run_papers(list_of(paper), scale, jobs, as_json, markdown)
+        return
+    if markdown is not None or scale != 1.0:
+        raise InputError("--markdown and --scale go with --paper: name one, such as --paper pkg")
     if inputs is not None and stream:
         raise InputError("--stream and --input exclude each other: leave one out")
     given: list[StreamSource]
@@ -112,6 +132,48 @@ def simulate(
     if as_json != "-":
         stdout_console().print(cells_table(cells))
         for written in filter(None, (as_json, html)):
+            typer.echo(f"written: {written}", err=True)
+
+
+def _run_papers(
+    names: list[str], scale: float, jobs: int | None, as_json: str | None, markdown: Path | None
+) -> None:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from partitioners.errors import InputError
+    from pipelines.benchmark.report import stdout_console
+    from pipelines.interrupt import stoppable
+    from pipelines.simulation import reproduction
+    from pipelines.simulation.papers import papers_of
+
+    if not 0.0 < scale <= 1.0:
+        raise InputError(f"--scale must be above 0 and 1 at most, not {scale:g}")
+    papers = papers_of(names)
+    console = Console(stderr=True)
+    with (
+        stoppable(),
+        Progress(console=console, disable=as_json == "-" or not console.is_terminal) as bar,
+    ):
+        task = bar.add_task("", total=None)
+        results = reproduction.reproduce(
+            papers,
+            jobs=jobs if jobs is not None else os.cpu_count() or 1,
+            scale=scale,
+            on_step=lambda what, done, total: bar.update(
+                task, description=what, completed=done, total=total
+            ),
+        )
+    if markdown is not None:
+        text = reproduction.markdown(results, scale=scale)
+        markdown.write_text(text, encoding="utf-8")
+    _leave_json(reproduction.as_json(results), as_json)
+    if as_json != "-":
+        shown = stdout_console()
+        for result in results:
+            for table in reproduction.tables(result):
+                shown.print(table)
+        for written in filter(None, (as_json, markdown)):
             typer.echo(f"written: {written}", err=True)
 
 

@@ -8,8 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
 from partitioners.simulation import Sweeper
-from pipelines.simulation.papers import Experiment, Lab, Paper
+from pipelines.simulation.papers import ALL, PAPERS, Experiment, Lab, Paper
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ def markdown(results: Sequence[Reproduced], *, scale: float = 1.0) -> str:
         Markdown.
     """
     names = ",".join(result.paper.name for result in results)
+    names = ALL if len(results) == len(PAPERS) else names
     option = "" if scale == 1.0 else f" --scale {scale:g}"
     lines = [
         "# The papers' experiments, run again",
@@ -101,6 +106,30 @@ def _experiment(experiment: Experiment) -> list[str]:
     if experiment.findings:
         lines += ["", f"**Ours.** {' '.join(experiment.findings)}"]
     return lines
+
+
+def tables(result: Reproduced) -> list[RenderableType]:
+    """Lay a paper's experiments out for a terminal.
+
+    Args:
+        result: One of those from ``reproduce``.
+
+    Returns:
+        For each experiment a table and what is said of it.
+    """
+    shown: list[RenderableType] = [Text(f"\n{result.paper.citation}", style="bold")]
+    for experiment in result.experiments:
+        table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
+        for column in experiment.columns:
+            table.add_column(column)
+        for row in experiment.rows:
+            table.add_row(*row)
+        shown += [Text(f"\n{experiment.title}", style="bold"), Text(experiment.data), table]
+        if experiment.published:
+            shown.append(Text(f"Published. {experiment.published}", style="dim"))
+        if experiment.findings:
+            shown.append(Text(f"Ours. {' '.join(experiment.findings)}"))
+    return shown
 
 
 def as_json(results: Sequence[Reproduced]) -> dict[str, object]:

@@ -85,6 +85,7 @@ def figure_5a(lab: Lab) -> Experiment:
             ]
         )
     kg, pkg = found["KG"][2][0], found["PKG"][2][0]
+    ratios = [found[name][1] / found["KG"][1] for name in names]
     return Experiment(
         title="Figure 5a, throughput under a CPU delay, nine workers (model)",
         data=f"{GENERATED} WP, one source. Messages/s = the least of what the source gives and "
@@ -106,8 +107,9 @@ def figure_5a(lab: Lab) -> Experiment:
             f"Time at a worker (queue and 0.4 ms of work) at 85 % of what KG can take: KG "
             f"{kg / pkg - 1:.0%} above PKG. Theirs is end to end and includes what no partitioner "
             "changes.",
-            "Counters: a Zipf law has more keys that occur once than the page views of a day, and "
-            "these cannot be split; so ours are fewer, in about the same proportions.",
+            f"Counters, KG : PKG : SG, are 1 : {ratios[1]:.2f} : {ratios[2]:.2f} against 1 : 1.24 "
+            ": 2.48 published; fewer in all, for half the messages are drawn, and the rarest keys "
+            "of a Zipf law never are.",
         ),
     )
 
@@ -142,7 +144,7 @@ def _aggregation(task: Period) -> tuple[float, float]:
 
 def figure_5b(lab: Lab) -> Experiment:
     """Model Figure 5b: throughput against memory for aggregation periods."""
-    stream = parse_stream(DATA_SETS["WP"][0], lab.records(12_000_000), seed=1)
+    stream = parse_stream(DATA_SETS["WP"][0], lab.records(6_000_000), seed=1)
     periods = (10, 30, 60, 300)
     cells = [("KG", periods[0])] + [(name, t) for name in ("PKG", "SG") for t in periods]
     found = lab.run(_aggregation, [Period(stream, name, seconds) for name, seconds in cells])
@@ -159,7 +161,11 @@ def figure_5b(lab: Lab) -> Experiment:
         rows=rows,
         published="A plot: PKG has more throughput than SG at fewer counters for every period, and "
         "more than KG from 30 s on.",
-        findings=("The longer the period, the more counters and the fewer flushes, as published.",),
+        findings=(
+            "PKG keeps fewer counters than SG for every period, and both pass KG, as published. At "
+            "this price flushing is little beside 0.4 ms per message, so PKG and SG are equal in "
+            "throughput within 1 %; their deployment also paid for the messages to the aggregator.",
+        ),
     )
 
 
