@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from pipelines.commands.advise import advise
 from pipelines.commands.bench import bench
 from pipelines.commands.broker import broker
 from pipelines.commands.demo import demo
@@ -26,6 +27,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(run)
 app.command()(produce)
+app.command()(advise)
 app.add_typer(bench, name="bench")
 app.command()(simulate)
 app.command()(report)
@@ -54,7 +56,11 @@ def options(
 
 def main() -> None:
     """Run the command line."""
-    from pipelines.interrupt import raise_on_stop_signals
+    from pipelines.interrupt import Interrupted, raise_on_stop_signals
 
     raise_on_stop_signals()
-    app()
+    try:
+        app()
+    except Interrupted as error:  # before a command began
+        typer.secho(f"keyspread: {error}", err=True)
+        raise SystemExit(error.exit_code) from None

@@ -408,3 +408,14 @@ def test_doctor_names_the_mend(
     assert "!! SPARK_HOME" in out
     assert "-> unset SPARK_HOME" in out
     assert "!! disk for runs" in out
+
+
+def test_a_stop_before_a_command_begins_is_told_like_any_other() -> None:
+    """The command's own imports take a while: a signal may come in the midst of them."""
+    program = (
+        "import os, signal, pipelines.cli as cli\n"
+        "cli.app = lambda: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "cli.main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (143, "keyspread: stopped by SIGTERM\n")

@@ -1,0 +1,184 @@
+"""What `keyspread advise` recommends on given streams, and how it reads keys."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from partitioners import PARTITIONERS
+from partitioners.errors import InputError
+from partitioners.metrics import fragmentation, imbalance, partition_counts
+from partitioners.streams import Stream, one_hot, uniform, zipf
+from pipelines.advise.compare import Figures, Plan, compare, partials_per_record
+from pipelines.advise.recommend import (
+    NOT_ADVISED,
+    code_to_paste,
+    holistic_rule,
+    recommend,
+)
+from pipelines.advise.sample import Limits, Sample, sample_keys, sample_lines, stream_of
+from pipelines.line_producer import LineSource
+
+NAMES = ["key_hash", "shuffle", "pkg", "cam", "hot_fill"]
+EIGHT = Plan(num_partitions=8, window_ms=10_000)
+
+
+def advised(stream: Stream, plan: Plan = EIGHT, **about: object) -> tuple[str, str]:
+    keeps_order = bool(about.pop("keeps_order", False))
+    sample = Sample(source="test", stream=stream, **about)  # type: ignore[arg-type]
+    figures = compare(stream, sample.num_null, plan, NAMES)
+    found = recommend(figures, sample, plan, keeps_order=keeps_order)
+    return found.partitioner, found.reason
+
+
+def test_work_is_the_fullest_partition_and_its_share_of_merging() -> None:
+    """Eight records of one key and window on two partitions: 8 / 4 records, 1 partial of 8."""
+    ids = np.zeros(8, np.int64)
+    stream = Stream(ids=ids, names=pa.array([b"a"]), timestamps_ms=np.arange(8, dtype=np.int64))
+    plan = Plan(num_partitions=2, window_ms=10, merge_cost=4.0)
+    rows = {row.partitioner: row for row in compare(stream, 0, plan, ["key_hash", "shuffle"])}
+    assert rows["key_hash"].work == 2 + 4 * 1 / 8
+    assert rows["shuffle"].work == 1 + 4 * 2 / 8
+    assert rows["shuffle"].replication_factor == 2
+    with_nulls = compare(stream, 8, plan, ["key_hash"])[0]
+    assert (with_nulls.imbalance, with_nulls.partials_per_record) == (0.5, 1 / 16)
+
+
+def test_partials_are_fragmentation_times_keys() -> None:
+    stream = zipf(20_000, 500)
+    partitions = np.random.default_rng(1).integers(0, 4, 20_000).astype(np.int32)
+    found = partials_per_record(stream, partitions, 4, 20_000)
+    whole = fragmentation(stream.key_hashes, partitions, stream.timestamps_ms, 20_000)
+    assert found * 20_000 == pytest.approx(whole * len(np.unique(stream.ids)))
+
+
+def test_producers_know_only_their_own_part() -> None:
+    stream = zipf(20_000)
+    alone = compare(stream, 0, EIGHT, ["pkg"])[0]
+    many = compare(
+        stream, 0, Plan(num_partitions=8, num_producers=4, window_ms=10_000), ["pkg", "off_greedy"]
+    )
+    assert {row.partitioner for row in many} == {"pkg", "off_greedy"}
+    assert many[0].imbalance != alone.imbalance or many[1].imbalance != alone.imbalance
+
+
+def test_a_hot_key_is_split() -> None:
+    name, reason = advised(one_hot(20_000, 500, 0.5))
+    assert PARTITIONERS[name].traits.splits_keys
+    assert "instead of 3." in reason
+    assert "consumers have to merge" in reason
+
+
+@pytest.mark.parametrize(
+    ("about", "reason"),
+    [
+        ({"compacted": True}, "the topic is compacted"),
+        ({"keeps_order": True}, "order per key is needed"),
+    ],
+)
+def test_what_forbids_splitting_wins(about: dict[str, object], reason: str) -> None:
+    name, why = advised(one_hot(20_000, 500, 0.5), **about)
+    assert name == "key_hash"
+    assert reason in why
+
+
+def test_even_keys_stay_hashed() -> None:
+    assert advised(uniform(50_000, 20_000))[0] == "key_hash"
+
+
+def test_merging_that_costs_much_keeps_keys_whole() -> None:
+    """Half a record each: what splitting saves in balance it costs in partial results."""
+    stream = zipf(5_000, 4_000, 0.6)
+    cheap = Plan(num_partitions=8, window_ms=10_000, merge_cost=0.0)
+    dear = Plan(num_partitions=8, window_ms=10_000, merge_cost=50.0)
+    assert advised(stream, cheap)[0] != "key_hash"
+    assert advised(stream, dear)[0] == "key_hash"
+
+
+def test_bounds_are_shown_and_never_recommended() -> None:
+    assert NOT_ADVISED.keys() <= PARTITIONERS.keys()
+    rows = [
+        Figures(
+            partitioner=name,
+            splits_keys=True,
+            imbalance=0.0,
+            replication_factor=1.0,
+            partials_per_record=0.0,
+            records_per_s=1.0,
+            work=work,
+        )
+        for name, work in (("off_greedy", 1.0), ("prompt", 1.0), ("pkg", 1.1), ("key_hash", 2.0))
+    ]
+    sample = Sample(source="test", stream=zipf(2_000))
+    assert recommend(rows, sample, EIGHT, keeps_order=False).partitioner == "pkg"
+
+
+def test_notes_say_what_a_sample_cannot() -> None:
+    few = Sample(source="test", stream=zipf(100), num_null=100, has_times=True, topic="t")
+    rows = compare(few.stream, 100, EIGHT, NAMES)
+    notes = " ".join(recommend(rows, few, EIGHT, keeps_order=False).notes)
+    assert "200 records only" in notes
+    assert "less than a window of 10 s" in notes
+    assert "50.0 % of the records have no key" in notes
+    assert "does not say whether the topic is compacted" in notes
+
+
+def test_the_holistic_rule_needs_groups_that_are_few_and_constant() -> None:
+    assert holistic_rule(uniform(100_000, 10), EIGHT).chosen == "shuffle"
+    assert holistic_rule(uniform(100_000, 1_000), EIGHT).chosen == "am or cam"
+    # Ten keys a window, but of five windows the middle ones have one, five and ten.
+    window = np.arange(50_000) // 10_000
+    ids = np.arange(50_000) % np.array([10, 1, 5, 10, 10])[window]
+    times = np.arange(50_000, dtype=np.int64)
+    changing = Stream(ids=ids, names=pa.array(map(str, range(10))), timestamps_ms=times)
+    assert holistic_rule(changing, EIGHT).chosen == "am or cam"
+    nothing = stream_of([])[0]
+    assert holistic_rule(nothing, EIGHT).keys_per_window == 0
+
+
+def test_the_lines_to_paste_are_python() -> None:
+    for name in PARTITIONERS:
+        code = code_to_paste(name, EIGHT, "clicks", "b:9092")
+        compile(code, "pasted", "exec")
+        assert f'"{name}"' in code
+
+
+def test_keys_of_a_file_are_the_bytes_they_are(tmp_path: Path) -> None:
+    content = b"a\r\n\xff\n\nlast"
+    plain, packed = tmp_path / "keys", tmp_path / "keys.gz"
+    plain.write_bytes(content)
+    packed.write_bytes(gzip.compress(content))
+    for path in (plain, packed):
+        sample = sample_keys(str(path), Limits())
+        assert sample.stream.names.to_pylist() == [b"a", b"\xff", b"", b"last"]
+        assert sample.notes == []
+    sample = sample_keys(str(plain), Limits(records=2))
+    assert sample.num_records == 2
+    assert "only the beginning was read" in sample.notes[0]
+
+
+def test_files_that_hold_no_key_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "in.txt"
+    path.write_text("no tab here\n")
+    source = LineSource(
+        inputs=(str(path),), encoding="auto", delimiter="\t", key_column=None, time_column=None
+    )
+    with pytest.raises(InputError, match=r"1 bad lines, the first because of no delimiter"):
+        sample_lines(source, Limits())
+    with pytest.raises(InputError, match="missing: No such file"):
+        sample_keys(str(tmp_path / "missing"), Limits())
+
+
+def test_the_figures_are_those_of_the_metrics() -> None:
+    stream = zipf(20_000)
+    row = compare(stream, 0, EIGHT, ["shuffle"])[0]
+    from partitioners import create
+
+    out = create("shuffle", 8).partition_batch(stream.keys)
+    assert row.imbalance == imbalance(partition_counts(out, 8))
+    assert json.dumps(row.records_per_s)
