@@ -88,27 +88,31 @@ class Oracle:
 
     def fill_expected(self) -> None:
         """Make the table `expected`: each window and key with its values and its order."""
-        key_list = ", ".join(_quoted(name) for name in self.keys)
+        group = ", ".join(["window_index", *map(_quoted, self.keys)])
         value_list = ", ".join(
             f"{sql} AS {_quoted(name)}" for name, sql in self.workload.oracle_values().items()
         )
         rank = (
-            f", row_number() OVER (PARTITION BY window_index ORDER BY "
-            f"{self.workload.oracle_order()}, "
-            + ", ".join(f"{_quoted(name)} NULLS FIRST" for name in self.keys)
+            ", row_number() OVER (PARTITION BY window_index ORDER BY "
+            + ", ".join(
+                [
+                    self.workload.oracle_order(),
+                    *(f"{_quoted(name)} NULLS FIRST" for name in self.keys),
+                ]
+            )
             + ") AS rank"
         )
 
         def grouped(low: int, high: int) -> str:
             return f"""
-                SELECT window_index, {key_list}, {value_list}{rank}
+                SELECT {group}, {value_list}{rank}
                 FROM (
                     SELECT *, unnest(range(
                         greatest(first_window, {low}), least(last_window + 1, {high})
                     )) AS window_index
                     FROM records WHERE first_window < {high} AND last_window >= {low}
                 )
-                GROUP BY window_index, {key_list}
+                GROUP BY {group}
             """
 
         run = self.connection.execute
@@ -174,9 +178,7 @@ class Oracle:
         window_ms, slide_ms = self.config.window_ms, self.config.slide_ms
         window = last + 1 - window_ms // slide_ms
         columns = ", ".join(f"r.{_quoted(name)}" for name in [*self.keys, *self.values])
-        same = " AND ".join(
-            f"e.{_quoted(name)} IS NOT DISTINCT FROM r.{_quoted(name)}" for name in self.keys
-        )
+        same = self._same_key("e", "r")
         found = self.connection.execute(
             f"""
             SELECT {columns} FROM results r JOIN expected e
@@ -212,15 +214,13 @@ class Oracle:
         """
         gone = self.workload.oracle_gone()
         leaving = ", ".join(f"{_sql(gone[name])} AS {_quoted(name)}" for name in self.values)
-        keys = ", ".join(f"e.{_quoted(name)}" for name in self.keys)
-        same = " AND ".join(
-            f"e.{_quoted(name)} IS NOT DISTINCT FROM o.{_quoted(name)}" for name in self.keys
-        )
+        keys = "".join(f"e.{_quoted(name)}, " for name in self.keys)
+        same = self._same_key("e", "o")
         equal = " AND ".join(
             f"e.{_quoted(name)} IS NOT DISTINCT FROM o.{_quoted(name)}" for name in self.values
         )
         left = f"""
-            SELECT e.window_index + 1 AS window_index, {keys}, {leaving} FROM expected e
+            SELECT e.window_index + 1 AS window_index, {keys}{leaving} FROM expected e
             WHERE NOT EXISTS (
                 SELECT 1 FROM expected o WHERE o.window_index = e.window_index + 1 AND {same}
             )
@@ -237,6 +237,11 @@ class Oracle:
             *self._some(f"(({changed}) UNION ALL ({left})) EXCEPT ALL ({found})", "missing"),
             *self._some(f"({found}) EXCEPT ALL ({true})", "not in the oracle"),
         ]
+
+    def _same_key(self, one: str, other: str) -> str:
+        keys = [_quoted(name) for name in self.keys]
+        same = [f"{one}.{key} IS NOT DISTINCT FROM {other}.{key}" for key in keys]
+        return " AND ".join(same) or "true"
 
     def _some(self, query: str, what: str) -> list[str]:
         total = self._number(f"SELECT count(*) FROM ({query})")

@@ -52,8 +52,8 @@ class VerifiedCount(Workload):
     """
 
     name: ClassVar[str] = "verified-count"
-    default_window_ms: ClassVar[int] = 10_000
-    default_slide_ms: ClassVar[int] = 10_000
+    default_window_ms = 10_000
+    default_slide_ms = 10_000
     key_fields: ClassVar[tuple[pa.Field, ...]] = (pa.field("key", pa.binary()),)
     value_fields: ClassVar[tuple[pa.Field, ...]] = (pa.field("count", pa.int64()),)
     aggregates: ClassVar[Aggregates] = Aggregates()

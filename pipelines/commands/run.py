@@ -59,7 +59,9 @@ def run(
     bootstrap: Bootstrap = None,
     master: Annotated[str, typer.Option(help="Spark master.")] = "local[2]",
     results: Annotated[Path | None, typer.Option(help="New folder for results (Parquet).")] = None,
-    emit: Annotated[str, typer.Option(help="all, changed or top.")] = "all",
+    emit: Annotated[
+        str | None, typer.Option(help="all, changed or top; left out: the workload's.")
+    ] = None,
     top: Annotated[int | None, typer.Option(help="Size of a window's top.")] = None,
     encoding: Annotated[str, typer.Option(help="auto: UTF-8, else cp1252, line by line.")] = "auto",
     option: PartitionerOptions = None,
@@ -117,7 +119,7 @@ def run(
         lateness_ms=lateness_ms,
         pace=pace,
         pace_value=pace_value,
-        emit=cast("Emit", emit),  # `check` refuses others
+        emit=cast("Emit", known.default_emit if emit is None else emit),  # `check` refuses others
         top=known.k if top is None else top,
         bootstrap=bootstrap,
         kafka=settings,

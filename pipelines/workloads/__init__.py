@@ -2,8 +2,14 @@
 
 | name | file | key | values |
 |---|---|---|---|
-| `wordcount` | `wordcount.py` | word | count |
+| `wordcount`, `wordcount-topk` | `wordcount.py` | word | count; of the ten most frequent |
 | `debs-q1` | `debs_q1.py` | route | count, last drop-off |
+| `debs-fare`, `debs-distance` | `debs_taxi.py` | medallion | total fare, total distance |
+| `gcm-q1`, `gcm-q2` | `gcm.py` | scheduling class, job | total CPU, mean CPU |
+| `tpch-q1` | `tpch.py` | return flag, line status | the eight columns of Q1 |
+| `tpch-q3` | `tpch_q3.py` | order, its date and priority | revenue |
+| `tpch-q6` | `tpch.py` | none | revenue |
+| `tpch-parts` | `tpch.py` | part | quantity |
 | `keyed-sum` | `keyed_sum.py` | key | count, sum |
 """
 
@@ -15,8 +21,12 @@ from typing import Any
 from partitioners.errors import InputError, nearest
 from pipelines.workloads.base import Decoded, Parsed, Parser, Workload
 from pipelines.workloads.debs_q1 import DebsQ1
+from pipelines.workloads.debs_taxi import DebsDistance, DebsFare
+from pipelines.workloads.gcm import GcmQ1, GcmQ2
 from pipelines.workloads.keyed_sum import KeyedSum
-from pipelines.workloads.wordcount import WordCount
+from pipelines.workloads.tpch import TpchParts, TpchQ1, TpchQ6
+from pipelines.workloads.tpch_q3 import TpchQ3
+from pipelines.workloads.wordcount import TopWords, WordCount
 
 __all__ = [
     "WORKLOADS",
@@ -31,7 +41,16 @@ __all__ = [
 
 WORKLOADS: dict[str, type[Workload]] = {
     "wordcount": WordCount,
+    "wordcount-topk": TopWords,
     "debs-q1": DebsQ1,
+    "debs-fare": DebsFare,
+    "debs-distance": DebsDistance,
+    "gcm-q1": GcmQ1,
+    "gcm-q2": GcmQ2,
+    "tpch-q1": TpchQ1,
+    "tpch-q3": TpchQ3,
+    "tpch-q6": TpchQ6,
+    "tpch-parts": TpchParts,
     "keyed-sum": KeyedSum,
 }
 

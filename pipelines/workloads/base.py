@@ -77,6 +77,7 @@ class Workload(ABC):
         default_encoding: The encoding of that file; "auto" decides line by line.
         default_window_ms: Window of the query.
         default_slide_ms: Slide of the query.
+        default_emit: What is written of each window: `all`, `changed` or `top`.
         key_fields: Columns of the results that hold the key.
         value_fields: Columns of the results that hold the values.
         aggregates: What to compute.
@@ -86,8 +87,9 @@ class Workload(ABC):
     name: ClassVar[str]
     default_input: ClassVar[Path | None] = None
     default_encoding: ClassVar[str] = "auto"
-    default_window_ms: ClassVar[int]
-    default_slide_ms: ClassVar[int]
+    default_window_ms: int
+    default_slide_ms: int
+    default_emit: ClassVar[str] = "all"
     key_fields: ClassVar[tuple[pa.Field, ...]]
     value_fields: ClassVar[tuple[pa.Field, ...]]
     aggregates: ClassVar[Aggregates]

@@ -117,8 +117,8 @@ class DebsQ1(Workload):
     # data
     name: ClassVar[str] = "debs-q1"
     default_input: ClassVar[Path | None] = DATA / "debs2015_first_hour.csv.gz"
-    default_window_ms: ClassVar[int] = 1_800_000
-    default_slide_ms: ClassVar[int] = 60_000
+    default_window_ms = 1_800_000
+    default_slide_ms = 60_000
 
     # parse
     def parser(self) -> TripParser:

@@ -60,8 +60,8 @@ class KeyedSum(Workload):
 
     # data
     name: ClassVar[str] = "keyed-sum"
-    default_window_ms: ClassVar[int] = 1_800_000
-    default_slide_ms: ClassVar[int] = 60_000
+    default_window_ms = 1_800_000
+    default_slide_ms = 60_000
 
     # parse
     def parser(self) -> LineParser:

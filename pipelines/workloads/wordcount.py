@@ -65,8 +65,8 @@ class WordCount(Workload):
     # data
     name: ClassVar[str] = "wordcount"
     default_input: ClassVar[Path | None] = DATA / "anna_karenina.txt.gz"
-    default_window_ms: ClassVar[int] = 30_000
-    default_slide_ms: ClassVar[int] = 10_000
+    default_window_ms = 30_000
+    default_slide_ms = 10_000
 
     def __init__(self, event_rate: int = 1000) -> None:
         if not 1 <= event_rate <= 10**9:
@@ -117,3 +117,11 @@ class WordCount(Workload):
     def oracle_values(self) -> dict[str, str]:
         """See `Workload`."""
         return {"count": "count(*)"}
+
+
+class TopWords(WordCount):
+    """The ten most frequent words of each window."""
+
+    # data
+    name: ClassVar[str] = "wordcount-topk"
+    default_emit: ClassVar[str] = "top"
