@@ -178,7 +178,7 @@ def table_2(lab: Lab) -> Experiment:
     heads = [head for workers in WORKERS for head in (f"W = {workers}", "ours")]
     return Experiment(
         title="Table II, imbalance as a share of the messages",
-        data=f"{GENERATED} One source; the two candidates of a key differ, as in Storm.",
+        data="Data sets as in Table I. One source; the two candidates of a key differ, as in Storm.",
         columns=("data set", "technique", *heads),
         rows=rows,
         published="The paper gives messages; they are divided by 22M and 1.2G.",
@@ -220,7 +220,7 @@ def figure_2(lab: Lab) -> Experiment:
             messages = max(values[2:]) * load_length(lab, symbol)
     return Experiment(
         title="Figure 2, average imbalance as a share of the messages, by workers and sources",
-        data=GENERATED,
+        data="Data sets as in Table I.",
         columns=("data set", "W", *(name for name, _, _ in techniques)),
         rows=rows,
         published="A plot: hashing (H) is worst everywhere; local estimates (L, 5 to 20 sources) "
@@ -308,7 +308,7 @@ def figure_3(lab: Lab) -> Experiment:
         overlaps.append(agreement / (2 - agreement))
     return Experiment(
         title="Figure 3, imbalance through time, I(t) as a share of all messages",
-        data=f"{GENERATED} Five sources but for H and G; L5P1 sets the local estimates to the true "
+        data=f"Data sets as in Table I. Five sources but for H and G; L5P1 sets the local estimates to the true "
         f"loads {PROBES:,} times, as once a minute of a day.",
         columns=("data set", "W", "technique", *(f"t = {point:.0%}" for point in POINTS)),
         rows=rows,

@@ -13,7 +13,6 @@ from pipelines.simulation.papers import pkg
 from pipelines.simulation.papers.base import Experiment, Lab, Paper
 from pipelines.simulation.papers.pkg import (
     DATA_SETS,
-    GENERATED,
     PKG,
     TECHNIQUES,
     Routing,
@@ -88,7 +87,7 @@ def figure_5a(lab: Lab) -> Experiment:
     ratios = [found[name][1] / found["KG"][1] for name in names]
     return Experiment(
         title="Figure 5a, throughput under a CPU delay, nine workers (model)",
-        data=f"{GENERATED} WP, one source. Messages/s = the least of what the source gives and "
+        data="WP of Table I, one source. Messages/s = the least of what the source gives and "
         "1 / (share of the fullest worker x delay). The source's rate is set so that PKG loses the "
         "published 37 %; the rest follows.",
         columns=(
