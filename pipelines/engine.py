@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import polars as pl
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -26,12 +28,12 @@ from pipelines.java_client import require_partitions
 from pipelines.listener import BatchProgress, ProgressListener
 from pipelines.panes import Windows
 from pipelines.processor import ShardProcessor
+from pipelines.query import Query
 from pipelines.reduce import ShardReducer
 from pipelines.shards import shard_labels
 from pipelines.sinks import ResultWriter
 from pipelines.stages import COMBINED, REDUCED, combine_stage
 from pipelines.summary import QuerySummary
-from pipelines.workloads.base import Workload
 
 Emit = Literal["all", "changed", "top"]
 ProgressMode = Literal["watermarks", "records"]
@@ -43,6 +45,7 @@ KAFKA_TUNING = {
     "kafka.max.poll.records": "20000",
     "kafka.max.partition.fetch.bytes": str(8 << 20),
 }
+_PYTHON_ERROR = re.compile(r"^(?!org\.|java\.|py4j\.)[A-Za-z_][\w.]*Error: .+", re.MULTILINE)
 
 
 class RunningQuery:
@@ -133,6 +136,18 @@ class RunningQuery:
             self._query.stop()
             self._listener.detach()
 
+    @property
+    def progress(self) -> QuerySummary:
+        """Counts and times so far; see `summary`."""
+        return self.summary()
+
+    def results(self) -> pl.DataFrame:
+        """The results there are so far, with emit "changed" or "top" as these are written."""
+        folder = self._sink.folder
+        if not any(folder.glob("*.parquet")):
+            return pl.DataFrame()
+        return pl.read_parquet(folder / "*.parquet")
+
     def summary(self) -> QuerySummary:
         """Counts and times so far, earlier lives on the same results included."""
         with self._sink.lock:
@@ -145,7 +160,7 @@ class RunningQuery:
 
 def start(
     spark: SparkSession,
-    workload: Workload,
+    workload: Query,
     *,
     bootstrap: str,
     topic: str,
@@ -285,5 +300,7 @@ def _reason(error: StreamingQueryException | None) -> str:
             "the topic no longer holds the offsets the checkpoint stands at (it was made anew, or "
             "its records aged out): start again with another checkpoint folder"
         )
-    first = next((line.strip() for line in text.splitlines() if line.strip()), "no reason given")
-    return f"the Spark query failed ({first[:300]}): start it again on the same checkpoint to go on"
+    # Below Spark's own words stands the Python error that they are about, if it was one.
+    causes = _PYTHON_ERROR.findall(text) or [line.strip() for line in text.splitlines()[:1]]
+    cause = causes[-1] if causes else "no reason given"
+    return f"the Spark query failed ({cause[:300]}): start it again on the same checkpoint to go on"

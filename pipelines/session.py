@@ -79,6 +79,8 @@ def spark_session(
         "spark.sql.streaming.stateStore.rocksdb.boundedMemoryUsage": "true",
         "spark.sql.streaming.stateStore.rocksdb.maxMemoryUsageMB": str(state_memory_mb),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        # A query whose broker has gone cannot end its batch, and need not: it is done again.
+        "spark.sql.streaming.stopTimeout": "15s",
         # A batch without records cannot close a window here, so it is not worth running.
         "spark.sql.streaming.noDataMicroBatches.enabled": "false",
         # Each task has a Python worker with one busy thread; pools of threads only get in the way.

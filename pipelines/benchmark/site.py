@@ -206,13 +206,22 @@ def _booted(spark: Future[SparkSession], master: str, spark_dir: Path) -> SparkS
     from pyspark.errors import PySparkException
 
     try:
-        return spark.result()
+        session = spark.result()
     except (PySparkException, Py4JError) as error:
         reason = next(filter(None, map(str.strip, str(error).splitlines())), "no reason given")
         raise RunError(
             f"Spark did not start with --master {master} ({reason[:200]}): check the master "
             f"and the memory; its log is {_spark_log(spark_dir)}"
         ) from error
+    # It prints a traceback where the JVM was killed; that the JVM has gone is ours to tell.
+    server: Any = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = _say_nothing
+    return session
+
+
+def _say_nothing(_request: object, _address: object) -> None:
+    pass
 
 
 def _spark_log(spark_dir: Path) -> Path:

@@ -244,6 +244,17 @@ def test_a_topic_made_anew_is_explained(send, run, tmp_path: Path) -> None:
         run(topic, 1).await_end(END_SECONDS)
 
 
+def test_an_error_in_a_worker_is_told_in_its_own_words(send, run) -> None:
+    class Broken(KeyedSum):
+        def decode(self, keys, values):  # noqa: ARG002  it does not come to that
+            raise ZeroDivisionError("a fault of this workload")
+
+    query = run(send([keyed([1, 2, 3])]), 1, Broken())
+    told = r"query failed \(ZeroDivisionError: a fault of this workload\): start it again"
+    with pytest.raises(RunError, match=told):
+        query.await_end(END_SECONDS)
+
+
 def test_spark_hashes_labels_as_we_do(spark) -> None:
     frame = spark.sql(
         "SELECT CAST(id AS INT) AS label, pmod(hash(CAST(id AS INT)), 7) AS p FROM range(50)"

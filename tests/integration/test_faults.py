@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
+from partitioners.errors import RunError
 from pipelines.benchmark.prepare import RunConfig, make_run_folder, new_run_id
 from pipelines.benchmark.progress import RunProgress, progress_bars
 from pipelines.benchmark.run import execute
@@ -154,6 +155,19 @@ def test_a_broker_away_for_ten_seconds(
     assert cell.produced == cell.delivered == NUM_RECORDS
     # What could not be sent was late by its schedule, and says so.
     assert (cell.publish_delay_ms["max"] or 0) + (cell.latency_ms["max"] or 0) > 5_000
+
+
+def test_a_broker_that_was_killed_ends_the_run(
+    own_broker: EmbeddedBroker, spark: SparkSession
+) -> None:
+    site = Site(own_broker.bootstrap, {}, spark, (), own_broker)
+    site.check_broker()
+    assert own_broker.pid is not None
+    process = psutil.Process(own_broker.pid)
+    process.kill()
+    process.wait(20)
+    with pytest.raises(RunError, match=r"Kafka broker has ended: .*broker\.log"):
+        site.check_broker()
 
 
 def interrupt(broker: EmbeddedBroker, folder: Path) -> None:
