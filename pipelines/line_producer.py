@@ -19,11 +19,16 @@ from partitioners.kafka.settings import admin_settings
 from partitioners.kafka.topics import count_partitions
 from partitioners.metrics import imbalance
 from partitioners.registry import create
-from pipelines.broker import broker_status
 from pipelines.dead_letters import DeadLetters
 from pipelines.input_files import STDIN
 from pipelines.text_input import LineChunk, Reject, RejectedLine, check_input, read_chunks
-from pipelines.topics import ANSWER_SECONDS, client_settings, make_topic, require_answer
+from pipelines.topics import (
+    ANSWER_SECONDS,
+    client_settings,
+    find_servers,
+    make_topic,
+    require_answer,
+)
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")  # what the workloads take, and fits 64 bits
 
@@ -152,11 +157,7 @@ def produce_lines(
         if path != STDIN and dead_letters.exists() and dead_letters.samefile(path):
             raise InputError(f"--dead-letters {dead_letters} is the input: name another file")
     create(partitioner[0], partitions or 1, **partitioner[1])
-    if bootstrap is None and (status := broker_status()).running:
-        bootstrap = status.bootstrap
-    if bootstrap is None:
-        raise InputError("no broker: name one with --bootstrap, or `keyspread broker start` one")
-    settings = client_settings(bootstrap, kafka)
+    settings = client_settings(find_servers(bootstrap), kafka)
     require_answer(settings)
     if partitions is not None:
         make_topic(settings, topic, partitions)

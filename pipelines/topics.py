@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from partitioners.errors import InputError, RunError
 from partitioners.kafka.settings import admin_settings
 from partitioners.kafka.topics import count_partitions, ensure_topic
+from pipelines.broker import broker_status
 
 ANSWER_SECONDS = 10.0
 # End offsets are taken as final when they stayed the same this long after their producer died.
@@ -29,6 +30,23 @@ def client_settings(bootstrap: str, kafka: Mapping[str, Any]) -> dict[str, Any]:
     """
     # librdkafka would write its own lines to stderr; what matters comes back as an error.
     return {"log_level": 0, **kafka, "bootstrap.servers": bootstrap}
+
+
+def find_servers(bootstrap: str | None) -> str:
+    """Give the servers named, else those of the broker that `keyspread broker start` started.
+
+    Args:
+        bootstrap: What the user named.
+
+    Raises:
+        InputError: Nothing was named, and no such broker runs.
+    """
+    if bootstrap is not None:
+        return bootstrap
+    status = broker_status()
+    if not status.running or status.bootstrap is None:
+        raise InputError("no broker: name one with --bootstrap, or `keyspread broker start` one")
+    return status.bootstrap
 
 
 def require_answer(settings: Mapping[str, Any]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import replace
+from typing import Annotated
 
 import typer
 
@@ -16,9 +17,6 @@ from pipelines.commands.options import (
     Redact,
     kafka_settings,
 )
-
-if TYPE_CHECKING:
-    from pipelines.advise.sample import Limits, Sample
 
 
 @explains_errors
@@ -61,24 +59,26 @@ def advise(
     from pipelines.advise.sample import Limits, sample_keys, sample_lines
     from pipelines.advise.show import as_json as to_json
     from pipelines.advise.show import layout
+    from pipelines.advise.topic import sample_topic
     from pipelines.benchmark.report import stdout_console
     from pipelines.interrupt import raise_on_stop_signals
     from pipelines.line_producer import LineSource
+    from pipelines.topics import client_settings, find_servers
 
     raise_on_stop_signals()
     if sum(each is not None and each != [] for each in (topic, inputs, keys)) != 1:
         raise InputError("give one of --topic, --input and --keys: what shall be looked at?")
     limits = Limits(records, seconds)
-    Plan(
+    plan = Plan(
         num_partitions=8 if partitions is None else partitions,
         num_producers=producers,
         window_ms=window_ms,
         merge_cost=merge_cost,
     )
     if topic is not None:
-        sample, bootstrap = _from_topic(
-            topic, bootstrap, kafka_settings(kafka_config, kafka), limits
-        )
+        bootstrap = find_servers(bootstrap)
+        settings = client_settings(bootstrap, kafka_settings(kafka_config, kafka))
+        sample = sample_topic(settings, topic, limits)
     elif keys is not None:
         sample = sample_keys(keys, limits)
     else:
@@ -90,13 +90,8 @@ def advise(
             time_column=time_column,
         )
         sample = sample_lines(source, limits)
-    found = sample.records_per_partition
-    plan = Plan(
-        num_partitions=partitions or (8 if found is None else len(found)),
-        num_producers=producers,
-        window_ms=window_ms,
-        merge_cost=merge_cost,
-    )
+    if partitions is None and sample.records_per_partition is not None:
+        plan = replace(plan, num_partitions=len(sample.records_per_partition))
     advice = make_advice(
         sample, plan, bootstrap=bootstrap, keeps_order=keep_order, redact=redact, quiet=as_json
     )
@@ -104,18 +99,3 @@ def advise(
         typer.echo(json.dumps(to_json(advice)))
     else:
         stdout_console().print(layout(advice))
-
-
-def _from_topic(
-    topic: str, bootstrap: str | None, kafka: dict[str, str], limits: Limits
-) -> tuple[Sample, str]:
-    from partitioners.errors import InputError
-    from pipelines.advise.topic import sample_topic
-    from pipelines.broker import broker_status
-    from pipelines.topics import client_settings
-
-    if bootstrap is None and (status := broker_status()).running:
-        bootstrap = status.bootstrap
-    if bootstrap is None:
-        raise InputError("no broker: name one with --bootstrap, or `keyspread broker start` one")
-    return sample_topic(client_settings(bootstrap, kafka), topic, limits), bootstrap
