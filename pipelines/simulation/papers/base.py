@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -13,6 +14,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 LEAST_RECORDS = 5_000
+LEAST_KEYS = 2_000
 SEED = 1
 
 
@@ -67,8 +69,15 @@ class Lab:
         return max(10, round(count * self.scale) // 10 * 10)
 
     def stream(self, text: str, num_records: int, seed: int = SEED) -> StreamSource:
-        """Name a generated stream of scaled length."""
-        return parse_stream(text, self.records(num_records), seed)
+        """Name a generated stream of scaled length, and of as many keys to a record."""
+        scaled = re.sub(
+            r"(?<=num_keys=)\d+",
+            lambda found: str(
+                min(int(found[0]), max(LEAST_KEYS, round(int(found[0]) * self.scale)))
+            ),
+            text,
+        )
+        return parse_stream(scaled, self.records(num_records), seed)
 
     def run(self, function: Callable[[Task], Result], tasks: Sequence[Task]) -> list[Result]:
         """Run a function of a module on many tasks, side by side."""

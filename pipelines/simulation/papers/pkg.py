@@ -70,7 +70,7 @@ SOURCES = (1, 5, 10, 20)
 def stream_of(lab: Lab, symbol: str) -> StreamSource:
     """Name the stream that stands in for a data set."""
     text, _, _, _, generated = DATA_SETS[symbol]
-    return parse_stream(text, lab.records(generated), seed=1)
+    return lab.stream(text, generated)
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,9 @@ def routed(task: Routing) -> tuple[Stream, npt.NDArray[np.int32]]:
     owners = None
     if task.skewed_sources:
         # Source vertices, by a Zipf law of their own; all edges of one come from one source.
-        vertices = parse_stream(
-            "top_share:num_keys=4900000:fraction=0.0029", len(stream.ids), seed=2
-        ).load()
+        vertices = load_stream(
+            parse_stream("top_share:num_keys=4900000:fraction=0.0029", len(stream.ids), seed=2)
+        )
         keyed = create("key_hash", task.num_sources, hash_function="murmur3", seed=5)
         dealt = np.empty(len(stream.ids), np.int32)
         keyed.route(vertices.key_hashes, vertices.timestamps_ms, dealt)
@@ -178,7 +178,8 @@ def table_2(lab: Lab) -> Experiment:
     heads = [head for workers in WORKERS for head in (f"W = {workers}", "ours")]
     return Experiment(
         title="Table II, imbalance as a share of the messages",
-        data="Data sets as in Table I. One source; the two candidates of a key differ, as in Storm.",
+        data="Data sets as in Table I. One source; the two candidates of a key differ, as in "
+        "Storm.",
         columns=("data set", "technique", *heads),
         rows=rows,
         published="The paper gives messages; they are divided by 22M and 1.2G.",
@@ -271,7 +272,7 @@ def _probing(stream: Stream, num_workers: int, num_sources: int) -> npt.NDArray[
     agents = [create("pkg", num_workers) for _ in range(num_sources)]
     out = np.empty(len(stream.ids), np.int32)
     loads = np.zeros(num_workers)
-    bounds = np.linspace(0, len(out), PROBES + 1).astype(np.int64).tolist()
+    bounds = np.linspace(0, len(out), min(PROBES, len(out) // 100) + 1).astype(np.int64).tolist()
     for start, end in pairwise(bounds):
         for source, agent in enumerate(agents):
             rows = np.arange(start + (source - start) % num_sources, end, num_sources)
@@ -308,8 +309,8 @@ def figure_3(lab: Lab) -> Experiment:
         overlaps.append(agreement / (2 - agreement))
     return Experiment(
         title="Figure 3, imbalance through time, I(t) as a share of all messages",
-        data=f"Data sets as in Table I. Five sources but for H and G; L5P1 sets the local estimates to the true "
-        f"loads {PROBES:,} times, as once a minute of a day.",
+        data="Data sets as in Table I. Five sources but for H and G; L5P1 sets the local estimates "
+        f"to the true loads {PROBES:,} times, as once a minute of a day.",
         columns=("data set", "W", "technique", *(f"t = {point:.0%}" for point in POINTS)),
         rows=rows,
         published="A plot: G and L are best, probing does not improve on L; at W = 50 all fail on "

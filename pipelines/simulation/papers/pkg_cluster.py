@@ -8,7 +8,6 @@ import numpy as np
 
 from partitioners.metrics import replication_factor
 from partitioners.simulation import CostModel, StreamSource, measure_windows, queue_waits_us
-from partitioners.stream_names import parse_stream
 from pipelines.simulation.papers import pkg
 from pipelines.simulation.papers.base import Experiment, Lab, Paper
 from pipelines.simulation.papers.pkg import (
@@ -143,7 +142,7 @@ def _aggregation(task: Period) -> tuple[float, float]:
 
 def figure_5b(lab: Lab) -> Experiment:
     """Model Figure 5b: throughput against memory for aggregation periods."""
-    stream = parse_stream(DATA_SETS["WP"][0], lab.records(6_000_000), seed=1)
+    stream = lab.stream(DATA_SETS["WP"][0], 6_000_000)
     periods = (10, 30, 60, 300)
     cells = [("KG", periods[0])] + [(name, t) for name in ("PKG", "SG") for t in periods]
     found = lab.run(_aggregation, [Period(stream, name, seconds) for name, seconds in cells])
