@@ -17,18 +17,18 @@ from pipelines.simulation.papers.base import Experiment, Lab, power
 
 DATA_SETS: dict[str, tuple[str, int, int, float, int]] = {
     # symbol: stream, messages and keys of Table I, top share, messages generated
-    "WP": ("top_share:num_keys=2900000:fraction=0.0932", 22_000_000, 2_900_000, 0.0932, 11_000_000),
+    "WP": ("top_share:num_keys=2900000:fraction=0.0932", 22_000_000, 2_900_000, 0.0932, 5_000_000),
     "TW": (
         "top_share:num_keys=31000000:fraction=0.0267",
         1_200_000_000,
         31_000_000,
         0.0267,
-        8_000_000,
+        5_000_000,
     ),
     "CT": ("drift:num_keys=2900:exponent=1.08:num_phases=4", 690_000, 2_900, 0.0329, 690_000),
-    "LN1": ("lognormal:mu=1.789:sigma=2.366", 10_000_000, 16_000, 0.1471, 10_000_000),
-    "LN2": ("lognormal:mu=2.245:sigma=1.133", 10_000_000, 1_100, 0.0701, 10_000_000),
-    "LJ": ("top_share:num_keys=4900000:fraction=0.0029", 69_000_000, 4_900_000, 0.0029, 6_900_000),
+    "LN1": ("lognormal:mu=1.789:sigma=2.366", 10_000_000, 16_000, 0.1471, 5_000_000),
+    "LN2": ("lognormal:mu=2.245:sigma=1.133", 10_000_000, 1_100, 0.0701, 5_000_000),
+    "LJ": ("top_share:num_keys=4900000:fraction=0.0029", 69_000_000, 4_900_000, 0.0029, 3_000_000),
     "SL1": ("top_share:num_keys=77000:fraction=0.0328", 905_000, 77_000, 0.0328, 905_000),
     "SL2": ("top_share:num_keys=82000:fraction=0.0311", 948_000, 82_000, 0.0311, 948_000),
 }
@@ -191,7 +191,7 @@ def table_2(lab: Lab) -> Experiment:
             "% - 1/W above the mean, 2.7e-2 and 3.7e-2 for W = 50 and 100, and half of that on "
             "average; and Off-Greedy, which plans for the end, is uneven on the way.",
             "The smallest figures are a message or so; as shares they depend on the length of the "
-            "stream, which here is 11M and 8M.",
+            "stream, which here is 5M for both.",
             "PoTC comes out better on TW than published: of a Zipf law only one key is as hot as "
             "the top one, of tweets there are many.",
         ),
@@ -337,7 +337,7 @@ def figure_4(lab: Lab) -> Experiment:
     ]
     return Experiment(
         title="Figure 4, average imbalance with records dealt evenly and by a skewed key (LJ)",
-        data="Generated: 6.9M edges (a tenth), both ends by the Zipf law with 4.9M vertices and a "
+        data="Generated: 3M edges, both ends by the Zipf law with 4.9M vertices and a "
         "top share of 0.29 %. Skewed: all edges out of a vertex come from one source.",
         columns=("W", "sources", "even", "skewed"),
         rows=rows,
