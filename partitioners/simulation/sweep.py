@@ -6,6 +6,7 @@ import multiprocessing
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import TypeVar
 
@@ -35,6 +36,7 @@ class Sweeper:
             raise InputError(f"jobs must be from 1 to 1,000, not {jobs}")
         self.jobs = jobs
         self._pool: ProcessPoolExecutor | None = None
+        self._others: set[BaseProcess] = set()
 
     def __enter__(self) -> Sweeper:
         return self
@@ -45,9 +47,14 @@ class Sweeper:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(wait=True, cancel_futures=True)
-            self._pool = None
+        if self._pool is None:
+            return
+        if error is not None:
+            # What still runs is for nothing, and may run for minutes.
+            for child in set(multiprocessing.active_children()) - self._others:
+                child.terminate()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool = None
 
     def run(
         self,
@@ -77,6 +84,7 @@ class Sweeper:
         if self._pool is None:
             # Not forked: pyarrow's threads do not survive that.
             context = multiprocessing.get_context("spawn")
+            self._others = set(multiprocessing.active_children())
             self._pool = ProcessPoolExecutor(self.jobs, mp_context=context)
         futures: list[Future[Result]] = [self._pool.submit(function, task) for task in tasks]
         try:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import multiprocessing
+import os
+import signal
+from threading import Event, Timer
 
 import numpy as np
 import pytest
@@ -166,6 +170,37 @@ def test_a_process_that_dies_is_told():
 
     with pytest.raises(RunError, match="a process of the simulation died"):
         sweep(_exit, [3, 3], jobs=2)
+
+
+def wait_for_ever(_task):
+    Event().wait()
+
+
+class StopError(Exception):
+    pass
+
+
+def stop(*_args):
+    raise StopError
+
+
+def run_until_stopped():
+    """Two tasks without an end in two processes, and a signal to this one."""
+    with Sweeper(2) as sweeper:
+        sweeper.run(abs, [1, 2])  # the processes are there
+        previous = signal.signal(signal.SIGUSR1, stop)
+        Timer(0.0, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+        try:
+            sweeper.run(wait_for_ever, [1, 2])
+        finally:
+            signal.signal(signal.SIGUSR1, previous)
+
+
+def test_a_sweep_that_is_stopped_leaves_no_process():
+    before = set(multiprocessing.active_children())
+    with pytest.raises(StopError):
+        run_until_stopped()
+    assert set(multiprocessing.active_children()) == before
 
 
 def test_figures_are_frozen_values():
