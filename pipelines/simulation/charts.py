@@ -21,6 +21,7 @@ def line_chart(
     y_label: str,
     colours: Mapping[str, int],
     log_y: bool = False,
+    from_y: float = 0.0,
 ) -> str:
     """Draw lines.
 
@@ -31,6 +32,7 @@ def line_chart(
         y_label: Beside the axis.
         colours: Number of each name's colour.
         log_y: Whether y is logarithmic; values of 0 then lie on the axis.
+        from_y: Where a linear axis begins, unless values are below.
 
     Returns:
         An HTML ``figure``.
@@ -45,7 +47,7 @@ def line_chart(
     y_scale = (
         _LogScale(ys, HEIGHT - BOTTOM, TOP)
         if log_y
-        else _Scale(min(0.0, *ys), max(ys), HEIGHT - BOTTOM, TOP)
+        else _Scale(min(from_y, *ys), max(ys), HEIGHT - BOTTOM, TOP)
     )
     body = _axes(x_scale, y_scale, x_label, y_label)
     for name, points in kept.items():

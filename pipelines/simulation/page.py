@@ -132,7 +132,7 @@ def _stream(name: str, cells: Sequence[Figures], colours: Mapping[str, int]) -> 
         charts += _against(cells, colours, "num_sources", "sources")
     for partitions, sources in dict.fromkeys((c.num_partitions, c.num_sources) for c in cells):
         same = [c for c in cells if (c.num_partitions, c.num_sources) == (partitions, sources)]
-        charts += _one_size(same, colours, f"{partitions} partitions, {sources} source(s)")
+        charts += _one_size(same, colours, f"{partitions} partitions, {_sources(sources)}")
     return f'{head}<div class="charts">{"".join(charts)}</div>'
 
 
@@ -142,7 +142,7 @@ def _against(
     other = "num_sources" if field == "num_partitions" else "num_partitions"
     fixed = getattr(cells[0], other)
     same = [cell for cell in cells if getattr(cell, other) == fixed]
-    place = f"{fixed} {'source(s)' if other == 'num_sources' else 'partitions'}"
+    place = _sources(fixed) if other == "num_sources" else f"{fixed} partitions"
     return [
         line_chart(
             f"{title} over {label} ({place})",
@@ -158,11 +158,12 @@ def _against(
             y_label=title,
             colours=colours,
             log_y=log_y,
+            from_y=from_y,
         )
-        for title, value, log_y in (
-            ("imbalance of windows", "imbalance_windows", True),
-            ("fragmentation", "fragmentation", False),
-            ("efficiency", "efficiency", False),
+        for title, value, log_y, from_y in (
+            ("imbalance of windows", "imbalance_windows", True, 0.0),
+            ("fragmentation", "fragmentation", False, 1.0),
+            ("efficiency", "efficiency", False, 0.0),
         )
     ]
 
@@ -184,6 +185,7 @@ def _one_size(cells: Sequence[Figures], colours: Mapping[str, int], place: str) 
             x_label="end of the window, s",
             y_label="partitions per key",
             colours=colours,
+            from_y=1.0,
         ),
         bar_chart(
             f"throughput by the model: {place}",
@@ -202,6 +204,10 @@ def _over_time(cells: Sequence[Figures], name: str) -> dict[str, list[tuple[floa
         ]
         for cell in cells
     }
+
+
+def _sources(count: int) -> str:
+    return f"{count} source" if count == 1 else f"{count} sources"
 
 
 def _names(cells: Sequence[Figures]) -> list[str]:

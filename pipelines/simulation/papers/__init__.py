@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from partitioners.errors import InputError, nearest
-from pipelines.simulation.papers import dalton_knobs, enorm, holistic, pkg_cluster, prompt
+from pipelines.simulation.papers import dalton_group, enorm, holistic, pkg_cluster, prompt
 from pipelines.simulation.papers.base import Experiment, Lab, Paper
 
 PAPERS: dict[str, Paper] = {
     module.PAPER.name: module.PAPER
-    for module in (pkg_cluster, holistic, dalton_knobs, prompt, enorm)
+    for module in (pkg_cluster, holistic, dalton_group, prompt, enorm)
 }
 ALL = "all"
 
