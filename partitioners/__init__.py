@@ -6,7 +6,8 @@
 
 Map: ``base`` the protocol; ``registry`` the names; ``hashing`` the only place that hashes; one file
 per algorithm; ``sketches`` and ``panes`` shared state; ``metrics`` what a routing cost; ``streams``
-seeded streams for benchmarks and tests; ``kafka`` the producer and the adapters.
+seeded streams for benchmarks and tests, ``stream_names`` the same by name; ``simulation`` many
+sources and workers by the papers' cost models; ``kafka`` the producer and the adapters.
 """
 
 from __future__ import annotations
