@@ -355,6 +355,29 @@ class Partitioner(ABC):
                 position = rows.stop
         return out
 
+    def partition_micro_batch(
+        self,
+        keys: Keys,
+        timestamps_ms: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | None = None,
+    ) -> Partitions:
+        """Choose the partitions of records that are a batch of their own, such as one interval's.
+
+        The same as ``partition_batch``, but for algorithms that plan each batch as a whole.
+
+        Args:
+            keys: See ``partition_batch``.
+            timestamps_ms: See there.
+            weights: See there.
+
+        Returns:
+            ``int32[n]``.
+
+        Raises:
+            InputError: See there.
+        """
+        return self.partition_batch(keys, timestamps_ms, weights)
+
     def snapshot(self) -> Snapshot:
         """Copy the state out.
 

@@ -9,12 +9,15 @@ import typer
 from pipelines.commands.advise import advise
 from pipelines.commands.bench import bench
 from pipelines.commands.broker import broker
+from pipelines.commands.dalton_reducer import dalton_reducer
+from pipelines.commands.data import data
 from pipelines.commands.demo import demo
 from pipelines.commands.doctor import doctor
 from pipelines.commands.produce import produce
 from pipelines.commands.report import report
 from pipelines.commands.run import run
 from pipelines.commands.simulate import simulate
+from pipelines.commands.verify import verify
 
 app = typer.Typer(
     name="keyspread",
@@ -29,8 +32,11 @@ app.command()(run)
 app.command()(produce)
 app.command()(advise)
 app.add_typer(bench, name="bench")
+app.command()(dalton_reducer)
 app.command()(simulate)
 app.command()(report)
+app.command()(verify)
+app.add_typer(data, name="data")
 app.add_typer(broker, name="broker")
 app.command()(doctor)
 

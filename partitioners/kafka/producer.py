@@ -19,6 +19,7 @@ from partitioners.kafka import open_producers
 from partitioners.kafka.columns import Column, as_column, grouped_blocks
 from partitioners.kafka.routes import (
     ON_PARTITION_CHANGE,
+    Batches,
     OnPartitionChange,
     PartitionerSpec,
     Route,
@@ -32,6 +33,7 @@ from partitioners.kafka.topics import (
     ensure_topic,
     is_compacted,
 )
+from partitioners.kafka.waiting import NO_PARTITION, WaitingRecord, event_time
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +41,13 @@ DeliveryCallback: TypeAlias = Callable[[KafkaError | None, Message], None]
 Headers: TypeAlias = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]] | None
 
 METADATA_REFRESH_S = 60.0
+MICRO_BATCH_RECORDS = 100_000
+MICRO_BATCH_MS = 1_000
 # A refresh must not hold the stream up while the broker is away; it is tried again later.
 _REFRESH_TIMEOUT_S = 2.0
 _DEFAULT_QUEUE_RECORDS = 100_000
 _POLL_EVERY = 256
-_NO_PARTITION = -1
+_DEFAULT_MAX_RECORD_BYTES = 1_000_000
 
 
 class PartitionedProducer:
@@ -66,6 +70,9 @@ class PartitionedProducer:
             partitions there were, `fail` raises.
         metadata_refresh_s: How often the partition count is asked for.
         metadata_timeout_s: How long the first answer of the broker may take.
+        micro_batch_records: Where a partitioner plans whole batches, `produce` keeps records until
+            there are so many. `produce_batch` is always one batch.
+        micro_batch_ms: Or until the first has waited so long; looked at by `produce` and `poll`.
 
     Raises:
         InputError: A setting or a partitioner is not possible.
@@ -87,7 +94,15 @@ class PartitionedProducer:
         on_partition_change: OnPartitionChange = "follow",
         metadata_refresh_s: float = METADATA_REFRESH_S,
         metadata_timeout_s: float = METADATA_TIMEOUT_S,
+        micro_batch_records: int = MICRO_BATCH_RECORDS,
+        micro_batch_ms: int = MICRO_BATCH_MS,
     ) -> None:
+        for option, number in (
+            ("micro_batch_records", micro_batch_records),
+            ("micro_batch_ms", micro_batch_ms),
+        ):
+            if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                raise InputError(f"{option} must be a whole number of at least 1, not {number!r}")
         if on_partition_change not in ON_PARTITION_CHANGE:
             raise InputError(
                 f'on_partition_change = "{on_partition_change}" is not known; '
@@ -103,6 +118,13 @@ class PartitionedProducer:
         self._queue_records = int(
             self._settings.get("queue.buffering.max.messages", _DEFAULT_QUEUE_RECORDS)
             or _DEFAULT_QUEUE_RECORDS
+        )
+        self._batches = Batches(
+            max_records=micro_batch_records,
+            max_ms=micro_batch_ms,
+            max_record_bytes=int(
+                self._settings.get("message.max.bytes", _DEFAULT_MAX_RECORD_BYTES)
+            ),
         )
         self._user_report: DeliveryCallback | None = self._settings.pop("on_delivery", None)
         asked = self._settings.pop("delivery.report.only.error", None)
@@ -129,7 +151,7 @@ class PartitionedProducer:
         topic: str,
         value: bytes | str | None = None,
         key: bytes | str | None = None,
-        partition: int = _NO_PARTITION,
+        partition: int = NO_PARTITION,
         on_delivery: DeliveryCallback | None = None,
         timestamp: int = 0,
         headers: Headers = None,
@@ -139,7 +161,9 @@ class PartitionedProducer:
     ) -> None:
         """Queue one record; the signature is that of confluent-kafka.
 
-        A full queue is waited for, not raised.
+        A full queue is waited for, not raised. Where the partitioner plans whole batches
+        (`prompt`), or waits for its first (`off_greedy`), the record waits with others until they
+        are a micro-batch; see `micro_batch_records`.
 
         Args:
             topic: One of the topics given at the start.
@@ -168,12 +192,16 @@ class PartitionedProducer:
             if report is not None:
                 report = self._report(report)
                 client = self._ready_client()
-            if partition == _NO_PARTITION:
-                if route.awaits_batch:
-                    raise InputError(
-                        f"{route.partitioner.name} first needs to see a batch: use produce_batch, "
-                        "give a partitioner that was fitted, or one for streams such as pkg"
-                    )
+            if route.waiting or (partition == NO_PARTITION and route.plans_batches):
+                time_ms = event_time(event_time_ms, timestamp)
+                route.waiting.add(
+                    topic,
+                    WaitingRecord(value, key, partition, report, timestamp, headers, time_ms),
+                )
+                if route.waiting.is_due:
+                    self._send_waiting(route)
+                return
+            if partition == NO_PARTITION:
                 if event_time_ms is None and timestamp:
                     event_time_ms = timestamp
                 partition = route.partitioner.partition(key, event_time_ms)
@@ -238,8 +266,9 @@ class PartitionedProducer:
             route = self._route(topic)
             report = self._report(on_delivery)
             client = self._ready_client()
+            self._send_waiting(route)  # they were here before
             route.fit(keys)
-            partitions = route.partitioner.partition_batch(keys, timestamps_ms)
+            partitions = route.partitioner.partition_micro_batch(keys, timestamps_ms)
             if headers is not None or timestamps is not None:
                 self._queue_rows(
                     client, route, keys, values, partitions, report, headers, timestamps
@@ -266,19 +295,66 @@ class PartitionedProducer:
         timestamp: int,
         headers: Headers,
         error: BufferError | KafkaException | None = None,
-    ) -> None:
-        """Queue a record, waiting for room; `error` is what a first try met."""
+        deadline_s: float | None = None,
+    ) -> bool:
+        """Queue a record, waiting for room; `error` is what a first try met.
+
+        Returns:
+            False where there was no room until `deadline_s`.
+        """
         while True:
             if isinstance(error, KafkaException):
                 raise _refusal(topic, error.args[0]) from error
             if error is not None:
+                if deadline_s is not None and monotonic() >= deadline_s:
+                    return False
                 client.poll(0.05)
             try:
                 client.produce(topic, value, key, partition, report, report, timestamp, headers)
             except (BufferError, KafkaException) as refused:
                 error = refused
             else:
-                return
+                return True
+
+    def _send_waiting(self, route: Route, deadline_s: float | None = None) -> None:
+        """Route the records that wait as one micro-batch, and queue them in their order.
+
+        Args:
+            route: Their topic.
+            deadline_s: What finds no room until then goes on waiting, routed; None: wait for it.
+        """
+        waiting = route.waiting
+        if not waiting or waiting.is_draining:  # a delivery callback may produce meanwhile
+            return
+        client = self._ready_client()
+        waiting.is_draining = True
+        try:
+            route.fit([each.key for each in waiting.records if each.partition == NO_PARTITION])
+            waiting.route(route.partitioner)
+            for _ in range(len(waiting)):
+                record = waiting.records[0]
+                if not self._queue_one(
+                    client,
+                    route.topic,
+                    record.value,
+                    record.key,
+                    record.partition,
+                    record.report,
+                    record.timestamp,
+                    record.headers,
+                    deadline_s=deadline_s,
+                ):
+                    break
+                waiting.records.popleft()
+                route.note_produced(record.partition)
+            client.poll(0)
+        finally:
+            waiting.is_draining = False
+
+    def _send_all_waiting(self, *, only_due: bool, deadline_s: float | None = None) -> None:
+        for route in self._routes.values():
+            if not only_due or route.waiting.is_due:
+                self._send_waiting(route, deadline_s)
 
     def _queue_rows(
         self,
@@ -381,7 +457,7 @@ class PartitionedProducer:
                 )
             ensure_topic(self._settings, topic, self._create_topics_with)
             num_partitions = self._create_topics_with
-        route = Route(topic, self._specs[topic], num_partitions)
+        route = Route(topic, self._specs[topic], num_partitions, self._batches)
         if route.partitioner.traits.splits_keys and not self._allow_compacted:
             self._refuse_compacted(topic, route.partitioner.name)
         route.next_check_s = monotonic() + self._metadata_refresh_s
@@ -485,7 +561,7 @@ class PartitionedProducer:
             route.failed[partition] += 1
 
     def poll(self, timeout: float = 0.0) -> int:
-        """Serve delivery reports.
+        """Serve delivery reports, and send micro-batches that are due.
 
         Args:
             timeout: How long to wait for one, s.
@@ -493,16 +569,23 @@ class PartitionedProducer:
         Returns:
             How many were served.
         """
+        with self._lock:
+            self._send_all_waiting(only_due=True, deadline_s=monotonic())
         return 0 if self._client is None else int(self._client.poll(timeout))
 
     def __len__(self) -> int:
-        """Records that are queued or on their way."""
-        return 0 if self._client is None else len(self._client)
+        """Records that wait, are queued or on their way."""
+        return self._num_waiting + (0 if self._client is None else len(self._client))
+
+    @property
+    def _num_waiting(self) -> int:
+        return sum(len(route.waiting) for route in self._routes.values())
 
     @property
     def produced(self) -> int:
-        """Records queued so far."""
-        return sum(sum(route.produced) for route in self._routes.values())
+        """Records taken so far."""
+        queued = sum(sum(route.produced) for route in self._routes.values())
+        return queued + self._num_waiting
 
     @property
     def failed(self) -> int:
@@ -537,7 +620,11 @@ class PartitionedProducer:
         Returns:
             Records that are still on their way.
         """
-        return 0 if self._client is None else int(self._client.flush(timeout))
+        deadline_s = monotonic() + timeout if timeout >= 0 else None
+        with self._lock:
+            self._send_all_waiting(only_due=False, deadline_s=deadline_s)
+        remaining = 0 if self._client is None else int(self._client.flush(timeout))
+        return remaining + self._num_waiting
 
     def close(self, timeout: float = -1) -> None:
         """Flush, let the client go, and fail unless all that was produced was delivered.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from partitioners import Partitioner, create
 from partitioners.errors import InputError
 from partitioners.hashing import hash_keys_with_nulls
+from partitioners.kafka.waiting import Waiting
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,15 @@ class TopicCounts:
     failed: npt.NDArray[np.int64]
 
 
+@dataclass(frozen=True)
+class Batches:
+    """When records that wait are a micro-batch; see `partitioners.kafka.waiting.Waiting`."""
+
+    max_records: int
+    max_ms: int
+    max_record_bytes: int
+
+
 class Route:
     """A topic's partitioner, fitted to its partition count, and its counters.
 
@@ -41,12 +51,15 @@ class Route:
         topic: The topic.
         spec: Name, name with options, or partitioner.
         num_partitions: The broker's count.
+        batches: When records that wait are a micro-batch.
 
     Raises:
         InputError: The partitioner is for another number of partitions, or unknown.
     """
 
-    def __init__(self, topic: str, spec: PartitionerSpec, num_partitions: int) -> None:
+    def __init__(
+        self, topic: str, spec: PartitionerSpec, num_partitions: int, batches: Batches
+    ) -> None:
         self.topic = topic
         self.num_partitions = num_partitions
         # Python lists: a counter of one record costs 30 ns here and 90 in a NumPy array.
@@ -69,6 +82,11 @@ class Route:
         self.awaits_batch = not isinstance(spec, Partitioner) and (
             self.partitioner.traits.needs_batch
         )
+        self.waiting = Waiting(batches.max_records, batches.max_ms, batches.max_record_bytes)
+        own = type(self.partitioner).partition_micro_batch
+        self._plans_every_batch = own is not Partitioner.partition_micro_batch
+        # Whether records that come one by one must wait for the others of their micro-batch.
+        self.plans_batches = self.awaits_batch or self._plans_every_batch
 
     def fit(self, keys: Any) -> None:
         """Show the first batch to a partitioner that decides well only when it knows the keys.
@@ -80,9 +98,19 @@ class Route:
             return
         hashes, is_null = hash_keys_with_nulls(keys, function=self.partitioner.hash_function)
         # The trait promises the method; it is no part of the protocol of all partitioners.
-        fit = getattr(self.partitioner, "fit")  # noqa: B009
-        fit(hashes if is_null is None else hashes[~is_null])
+        if not self._plans_every_batch:
+            fit = getattr(self.partitioner, "fit")  # noqa: B009
+            fit(hashes if is_null is None else hashes[~is_null])
         self.awaits_batch = False
+        self.plans_batches = self._plans_every_batch
+
+    def note_produced(self, partition: int) -> None:
+        """Count a record; its partition may be one of the user's own choice, not seen before."""
+        missing = partition + 1 - len(self.produced)
+        if missing > 0:
+            self.produced += [0] * missing
+            self.failed += [0] * missing
+        self.produced[partition] += 1
 
     def resize(self, num_partitions: int, rule: OnPartitionChange) -> None:
         """Take note of the broker's count; make the partitioner anew if it changed.
@@ -104,6 +132,7 @@ class Route:
         self.partitioner = type(self.partitioner)(num_partitions, self.partitioner.config)
         self.num_partitions = num_partitions
         self.awaits_batch = self.partitioner.traits.needs_batch
+        self.plans_batches = self.awaits_batch or self._plans_every_batch
         more = [0] * max(0, num_partitions - old)
         self.produced += more
         self.failed += more

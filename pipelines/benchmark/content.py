@@ -89,7 +89,9 @@ class TopicContent:
             partitioner = self.partitioners[(self._next_source + place) % num_sources]
             rows = slice(place, None, num_sources)
             taken = keys if num_sources == 1 else keys.take(pa.array(np.arange(len(keys))[rows]))
-            out[rows] = partitioner.partition_batch(taken, timestamps[rows])
+            # A chunk is a batch of its own to those that plan whole batches: chunks are of fixed
+            # size, so a run that is resumed repeats the same plans.
+            out[rows] = partitioner.partition_micro_batch(taken, timestamps[rows])
         self._next_source = (self._next_source + len(keys)) % num_sources
         return RoutedChunk(keys, values, timestamps, out, self.clock.advance(timestamps))
 

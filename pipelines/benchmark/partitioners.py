@@ -32,6 +32,37 @@ STREAMS: dict[str, Callable[[int], Stream]] = {
 EXCLUDED: dict[str, str] = {}
 """Registered names that are not in the table, each with the reason."""
 
+
+@dataclass(frozen=True)
+class PublishedFigures:
+    """What the authors' own code gave on the stream ``zipf`` at n = 16, one thread."""
+
+    records_per_s: float | None
+    imbalance: float
+    fragmentation: float | None
+
+
+PUBLISHED = {
+    "shuffle": PublishedFigures(100e6, 0.0, 2.81),
+    "key_hash": PublishedFigures(100e6, 5.69, 1.0),
+    "pkg": PublishedFigures(31e6, 1.654, 1.056),
+    "cm": PublishedFigures(8e6, 2.61, 1.305),
+    "am": PublishedFigures(28e6, 4.21, 1.0),
+    "cam": PublishedFigures(28e6, 3.98, 1.0),
+    "lm": PublishedFigures(8e6, 1.98, None),
+    "d_choices": PublishedFigures(0.17e6, 0.0001, 1.260),
+    "w_choices": PublishedFigures(0.17e6, 0.0, 1.262),
+    "dalton": PublishedFigures(8.4e6, 0.327, 1.007),  # the rate at a slide of 10,000
+    "dagreedy": PublishedFigures(2.5e6, 0.285, 1.007),
+}
+"""C++: ``pkg``, ``cm``, ``am``, ``cam``, ``lm``; Java: the others. Names left out published none.
+
+Their keys had other hashes, so a key of a third of the stream had other neighbours: imbalance of
+the algorithms that keep it whole, or on two partitions, differs by that alone.
+"""
+
+PUBLISHED_FOR = ("zipf", 16, 1_000_000)
+
 SCALAR_CALLS = 20_000
 WINDOW_MS = 60_000
 
@@ -55,7 +86,15 @@ class PartitionerFigures:
 
     def as_json(self) -> dict[str, Any]:
         """Give the row as plain values."""
-        return asdict(self)
+        published = self.published
+        return asdict(self) | {"published": None if published is None else asdict(published)}
+
+    @property
+    def published(self) -> PublishedFigures | None:
+        """Figures of the authors' code, where they are for the same stream."""
+        if (self.stream, self.num_partitions, self.num_records) != PUBLISHED_FOR:
+            return None
+        return PUBLISHED.get(self.name)
 
 
 def run_partitioner_bench(
@@ -162,27 +201,38 @@ def partitioner_table(rows: Sequence[PartitionerFigures]) -> Table:
         table.add_column(column)
     for column in (
         "route M/s",
+        "(published)",
         "strings M/s",
         "scalar µs",
         "imbalance",
+        "(published)",
         "replication",
         "fragmentation",
+        "(published)",
         "state kB",
     ):
         table.add_column(column, justify="right")
     for row in rows:
+        theirs = row.published
         table.add_row(
             row.stream,
             row.name,
             f"{row.route_records_per_s / 1e6:.1f}",
+            "" if theirs is None else _figure(theirs.records_per_s, 1e6, ".3g"),
             f"{row.strings_records_per_s / 1e6:.1f}",
             f"{row.scalar_us:.2f}",
             f"{row.imbalance:.4f}",
+            "" if theirs is None else _figure(theirs.imbalance, 1, ".4g"),
             f"{row.replication_factor:.3f}",
             f"{row.fragmentation:.3f}",
+            "" if theirs is None else _figure(theirs.fragmentation, 1, ".4g"),
             f"{row.state_bytes / 1000:.1f}",
         )
     return table
+
+
+def _figure(value: float | None, unit: float, form: str) -> str:
+    return "" if value is None else format(value / unit, form)
 
 
 def _options(

@@ -76,6 +76,37 @@ def partitioners(
 
 @bench.command()
 @explains_errors
+def memory(
+    names: Annotated[list[str] | None, typer.Argument(help="Which; left out: all.")] = None,
+    keys: Annotated[int, typer.Option(help="Distinct keys.", min=1)] = 10_000_000,
+    partitions: Annotated[int, typer.Option(help="Partitions to spread over.")] = 16,
+    as_json: AsJson = False,
+) -> None:
+    """State of each partitioner after so many distinct keys."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from partitioners import PARTITIONERS
+    from pipelines.benchmark.memory import measure_state, memory_table
+    from pipelines.benchmark.report import stdout_console
+
+    chosen = names or list(PARTITIONERS)
+    console = Console(stderr=True, quiet=as_json)
+    with Progress(console=console, disable=not console.is_terminal) as bar:
+        rows = [
+            measure_state(name, num_keys=keys, num_partitions=partitions)
+            for name in bar.track(chosen, description="measuring")
+        ]
+    if as_json:
+        typer.echo(json.dumps({"rows": [asdict(row) for row in rows]}))
+    else:
+        stdout_console().print(memory_table(rows))
+
+
+@bench.command()
+@explains_errors
 def producer(
     records: Records = 1_000_000,
     partitions: Annotated[
