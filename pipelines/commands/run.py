@@ -44,7 +44,9 @@ def run(
     workload: Annotated[str | None, typer.Argument(help="Its name, such as wordcount.")] = None,
     inputs: Annotated[
         list[Path] | None,
-        typer.Option("--input", help="Text or .gz; again for more; left out: the shipped data."),
+        typer.Option(
+            "--input", help="Text, .gz, a folder of `data`; again for more; none: what ships."
+        ),
     ] = None,
     partitioner: Annotated[str, typer.Option(help="Who chooses the partition.")] = "key_hash",
     partitions: Annotated[int, typer.Option(help="Partitions of the topic.")] = 8,
@@ -119,7 +121,7 @@ def run(
         lateness_ms=lateness_ms,
         pace=pace,
         pace_value=pace_value,
-        emit=cast("Emit", known.default_emit if emit is None else emit),  # `check` refuses others
+        emit=known.default_emit if emit is None else cast("Emit", emit),  # `check` refuses others
         top=known.k if top is None else top,
         bootstrap=bootstrap,
         kafka=settings,
@@ -182,10 +184,12 @@ def _refuse_changes(context: typer.Context) -> None:
 
 def _inputs(inputs: list[Path] | None, shipped: Path | None, workload: str) -> tuple[str, ...]:
     from partitioners.errors import InputError
+    from pipelines.datasets.folder import input_files
     from pipelines.input_files import STDIN
 
     if inputs:
-        return tuple(str(path if str(path) == STDIN else path.absolute()) for path in inputs)
+        files = [file for path in inputs for file in input_files(path)]
+        return tuple(str(path if str(path) == STDIN else path.absolute()) for path in files)
     if shipped is None:
         raise InputError(f"{workload} ships no data: name a file with --input")
     return (str(shipped),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import duckdb
 
 Int64s = npt.NDArray[np.int64]
+Emit = Literal["all", "changed", "top"]
 
 DATA = Path(__file__).resolve().parent.parent / "data"
 
@@ -89,7 +90,7 @@ class Workload(ABC):
     default_encoding: ClassVar[str] = "auto"
     default_window_ms: int
     default_slide_ms: int
-    default_emit: ClassVar[str] = "all"
+    default_emit: ClassVar[Emit] = "all"
     key_fields: ClassVar[tuple[pa.Field, ...]]
     value_fields: ClassVar[tuple[pa.Field, ...]]
     aggregates: ClassVar[Aggregates]

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from partitioners.errors import InputError
 from pipelines.aggregates import Aggregates, Sum
 from pipelines.text_input import RejectedLine, read_chunks
-from pipelines.workloads.base import DATA, Int64s
+from pipelines.workloads.base import DATA, Emit, Int64s
 from pipelines.workloads.delimited import DAY_MS, REASON, ROW, Column, Layout, date_ms, integer
 from pipelines.workloads.tpch import Lineitem, lineitem_layout, midnight_ms
 
@@ -167,7 +167,7 @@ class TpchQ3(Lineitem):
     # data
     name: ClassVar[str] = "tpch-q3"
     default_window_ms = 90 * DAY_MS
-    default_emit: ClassVar[str] = "top"
+    default_emit: ClassVar[Emit] = "top"
 
     def __init__(
         self, whole: bool = False, orders: str | None = None, customer: str | None = None

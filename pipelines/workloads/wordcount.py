@@ -20,7 +20,7 @@ import pyarrow as pa
 from partitioners.errors import InputError
 from pipelines.aggregates import Aggregates
 from pipelines.text_input import LineChunk
-from pipelines.workloads.base import DATA, RECORDS, Decoded, Parsed, Parser, Workload
+from pipelines.workloads.base import DATA, RECORDS, Decoded, Emit, Parsed, Parser, Workload
 from pipelines.workloads.fields import read_int64s, write_int64s
 
 if TYPE_CHECKING:
@@ -124,4 +124,4 @@ class TopWords(WordCount):
 
     # data
     name: ClassVar[str] = "wordcount-topk"
-    default_emit: ClassVar[str] = "top"
+    default_emit: ClassVar[Emit] = "top"

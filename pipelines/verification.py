@@ -1,0 +1,175 @@
+"""Every workload on the data that ships with every partitioner, each compared with its oracle.
+
+One broker and one Spark session serve all runs. A run that is not exact, or fails, is a cell like
+any other: the rest goes on, and the table names what was wrong.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from partitioners import PARTITIONERS
+from partitioners.errors import InputError, KeyspreadError, nearest
+from pipelines.benchmark.parts import check_run
+from pipelines.benchmark.prepare import RunConfig, make_run_folder, new_run_id
+from pipelines.benchmark.progress import RunProgress, progress_bars
+from pipelines.benchmark.run import execute
+from pipelines.benchmark.site import Site, open_site
+from pipelines.interrupt import stoppable
+from pipelines.workloads import WORKLOADS, create_workload
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PARTITIONS = 4
+EXACT = "exact"
+# Many short queries: the JVM's second compiler would take more time than it gives.
+QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What came of one workload with one partitioner.
+
+    Attributes:
+        verdict: `exact`, or the first difference, or why the run failed.
+    """
+
+    workload: str
+    options: dict[str, Any]
+    partitioner: str
+    verdict: str
+    records: int = 0
+    windows: int = 0
+    seconds: float = 0.0
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing differs."""
+        return self.verdict == EXACT
+
+    @property
+    def row(self) -> str:
+        """The workload and its options, as in the table."""
+        return " ".join(
+            [self.workload, *(f"{name}={value}" for name, value in self.options.items())]
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {**asdict(self), "exact": self.exact}
+
+
+def cases(workloads: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
+    """The workloads to run, with their options: those that have a whole-table form twice.
+
+    Args:
+        workloads: Names; none: all that ship data.
+
+    Raises:
+        InputError: An unknown name, or one that ships no data.
+    """
+    shipped = [name for name, kind in WORKLOADS.items() if kind.default_input is not None]
+    chosen: list[tuple[str, dict[str, Any]]] = []
+    for name in workloads or shipped:
+        if name not in shipped:
+            raise InputError(f'no workload "{name}" with data that ships: {nearest(name, shipped)}')
+        chosen.append((name, {}))
+        if hasattr(create_workload(name), "whole"):
+            chosen.append((name, {"whole": True}))
+    return chosen
+
+
+def known_partitioners(names: Sequence[str]) -> list[str]:
+    """Check names of partitioners; none: all.
+
+    Raises:
+        InputError: An unknown name.
+    """
+    for name in names:
+        if name not in PARTITIONERS:
+            raise InputError(f'unknown partitioner "{name}": {nearest(name, PARTITIONERS)}')
+    return list(names or PARTITIONERS)
+
+
+def run_verification(
+    workloads: Sequence[str],
+    partitioners: Sequence[str],
+    master: str,
+    *,
+    console: Console,
+    quiet: bool,
+) -> list[Verdict]:
+    """Run them all.
+
+    Args:
+        workloads: See `cases`.
+        partitioners: See `known_partitioners`.
+        master: Spark master.
+        console: Where progress goes.
+        quiet: Show none.
+
+    Raises:
+        InputError: A name is unknown, or the machine lacks something.
+        Interrupted: Ctrl-C or SIGTERM.
+    """
+    todo = [(*case, each) for case in cases(workloads) for each in known_partitioners(partitioners)]
+    verdicts: list[Verdict] = []
+    with tempfile.TemporaryDirectory(prefix="keyspread-verify-") as scratch:
+        folder = Path(scratch)
+        site = open_site(
+            bootstrap=None,
+            kafka={},
+            broker_dir=folder / "broker",
+            master=master,
+            spark_dir=folder / "spark",
+            say=lambda text: None if quiet else console.print(f"{text} ...", style="dim"),
+            spark_config=QUICK_START,
+        )
+        with stoppable(), site as opened, progress_bars(console, shown=not quiet) as bars:
+            task = bars.add_task("verify", total=len(todo), unit="")
+            hidden = progress_bars(console, shown=False)
+            with hidden as nowhere:
+                for number, (name, options, partitioner) in enumerate(todo):
+                    bars.update(task, completed=number, unit=f"{name} {partitioner}")
+                    config = _config(name, options, partitioner)
+                    progress = RunProgress(nowhere, name, 0)
+                    verdicts.append(_verdict(config, folder / "runs", opened, progress))
+                bars.update(task, completed=len(todo), unit="")
+    return verdicts
+
+
+def _config(name: str, options: dict[str, Any], partitioner: str) -> RunConfig:
+    workload = create_workload(name, **options)
+    return RunConfig(
+        run_id=new_run_id(),
+        workload=name,
+        workload_options=options,
+        inputs=(str(workload.default_input),),
+        encoding=workload.default_encoding,
+        partitioner=partitioner,
+        partitions=PARTITIONS,
+        window_ms=workload.default_window_ms,
+        slide_ms=workload.default_slide_ms,
+        emit=workload.default_emit,
+        top=workload.k,
+    )
+
+
+def _verdict(config: RunConfig, runs_dir: Path, site: Site, progress: RunProgress) -> Verdict:
+    case = (config.workload, dict(config.workload_options), config.partitioner)
+    try:
+        check_run(config)
+        folder = make_run_folder(runs_dir, config)
+        cell = execute(config, folder, site, resumed=False, progress=progress)
+    except KeyspreadError as error:
+        return Verdict(*case, str(error))
+    finally:
+        shutil.rmtree(runs_dir, ignore_errors=True)
+    verdict = EXACT if cell.exact else cell.differences[0]
+    return Verdict(*case, verdict, cell.produced, cell.windows_compared, cell.total_seconds)
