@@ -3,6 +3,7 @@
 =================== ==========================================================================
 stage or part       modules
 =================== ==========================================================================
+a topic of your own topic_run (`pipelines.run`), json_records, aggregates
 the engine          engine, stages: combine -> exchange by shard -> reduce -> sinks
 window arithmetic   panes, ring, pending, top, aggregates: no Spark in them
 what is computed    workloads: data, parse, query, oracle, a file each
@@ -11,3 +12,75 @@ runs                benchmark: prepare, replay, collect, verify, report
 the command line    cli, commands
 =================== ==========================================================================
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pipelines.aggregates import (
+        Aggregate,
+        Count,
+        Distinct,
+        First,
+        Last,
+        Max,
+        Mean,
+        Median,
+        Min,
+        Quantile,
+        Sum,
+        Variance,
+    )
+    from pipelines.laws import check_laws
+    from pipelines.panes import Windows
+    from pipelines.topic_run import Topic, run
+
+_AGGREGATES = (
+    "Aggregate",
+    "Count",
+    "Distinct",
+    "First",
+    "Last",
+    "Max",
+    "Mean",
+    "Median",
+    "Min",
+    "Quantile",
+    "Sum",
+    "Variance",
+)
+_HOMES = {
+    **dict.fromkeys(_AGGREGATES, "aggregates"),
+    "Topic": "topic_run",
+    "Windows": "panes",
+    "check_laws": "laws",
+    "run": "topic_run",
+}
+
+__all__ = [
+    "Aggregate",
+    "Count",
+    "Distinct",
+    "First",
+    "Last",
+    "Max",
+    "Mean",
+    "Median",
+    "Min",
+    "Quantile",
+    "Sum",
+    "Topic",
+    "Variance",
+    "Windows",
+    "check_laws",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a part at its first use: Spark's workers need few of them."""
+    if name in _HOMES:
+        return getattr(import_module(f"pipelines.{_HOMES[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from partitioners.errors import InputError
 from pipelines import wide
@@ -102,6 +103,14 @@ class Aggregate(ABC):
         """
         return pa.array(states[0], type=type_)
 
+    def default_type(self, digits: int) -> pa.DataType:  # noqa: ARG002
+        """The type of the results' column where none is asked for.
+
+        Args:
+            digits: Decimal places of the values; those of the column read.
+        """
+        return pa.int64()
+
     @property
     def column_names(self) -> tuple[str, ...]:
         """The full names of the state columns."""
@@ -147,6 +156,10 @@ class Sum(Aggregate):
         """See `Aggregate`."""
         return wide.to_array(states, type_, self.name)
 
+    def default_type(self, digits: int) -> pa.DataType:
+        """See `Aggregate`."""
+        return pa.decimal128(38, digits)
+
 
 @dataclass(frozen=True)
 class Mean(Sum):
@@ -159,6 +172,10 @@ class Mean(Sum):
         there = count > 0
         means = wide.to_floats(states, np.where(there, count, 1) * self.scale)
         return pa.array(means, mask=~there, type=type_)
+
+    def default_type(self, digits: int) -> pa.DataType:  # noqa: ARG002
+        """See `Aggregate`."""
+        return pa.float64()
 
 
 @dataclass(frozen=True)
@@ -200,6 +217,24 @@ class Variance(Aggregate):
         ]
         return pa.array(out, type=type_)
 
+    def default_type(self, digits: int) -> pa.DataType:  # noqa: ARG002
+        """See `Aggregate`."""
+        return pa.float64()
+
+
+def _values(values: Int64s, count: Int64s, type_: pa.DataType, name: str) -> pa.Array:
+    """Single values as a column; null where a key has left."""
+    gone = count == 0
+    if pa.types.is_decimal128(type_):
+        column = wide.to_array(np.stack(wide.split(values)), type_, name)
+        return pc.if_else(pa.array(gone), pa.scalar(None, type_), column) if gone.any() else column
+    column = pa.array(values, mask=gone)
+    return column.view(type_) if pa.types.is_temporal(type_) else column.cast(type_)
+
+
+def _value_type(digits: int) -> pa.DataType:
+    return pa.decimal128(19, digits) if digits else pa.int64()
+
 
 @dataclass(frozen=True)
 class Extreme(Aggregate):
@@ -213,8 +248,11 @@ class Extreme(Aggregate):
 
     def finish(self, states: Int64s, count: Int64s, type_: pa.DataType) -> pa.Array:
         """See `Aggregate`."""
-        values = pa.array(states[0], mask=count == 0)
-        return values.view(type_) if pa.types.is_temporal(type_) else values.cast(type_)
+        return _values(states[0], count, type_, self.name)
+
+    def default_type(self, digits: int) -> pa.DataType:
+        """See `Aggregate`."""
+        return _value_type(digits)
 
 
 @dataclass(frozen=True)
@@ -263,7 +301,11 @@ class Last(Aggregate):
 
     def finish(self, states: Int64s, count: Int64s, type_: pa.DataType) -> pa.Array:
         """See `Aggregate`."""
-        return pa.array(states[1], mask=count == 0, type=type_)
+        return _values(states[1], count, type_, self.name)
+
+    def default_type(self, digits: int) -> pa.DataType:
+        """See `Aggregate`."""
+        return _value_type(digits)
 
 
 @dataclass(frozen=True)
@@ -314,6 +356,10 @@ class Quantile(OfValues):
         apart = (high - low).view(np.uint64)
         values = (low + apart * (place - np.floor(place))) / self.scale
         return pa.array(values, mask=count == 0, type=type_)
+
+    def default_type(self, digits: int) -> pa.DataType:  # noqa: ARG002
+        """See `Aggregate`."""
+        return pa.float64()
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,11 @@ class BatchSink:
         for batch in self._log.read():
             self._add(batch)
 
+    @property
+    def folder(self) -> Path:
+        """Where the results are."""
+        return Path(self._writer.folder)
+
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Write one batch."""
         if batch_id <= self.last_batch_id:

@@ -34,9 +34,9 @@ from pipelines.partials import (
     merge_partials,
 )
 from pipelines.punctuation import NO_WATERMARK_MS, find_watermarks
+from pipelines.query import Decoded, Query
 from pipelines.shards import shard_of_keys
 from pipelines.value_sets import Cells
-from pipelines.workloads.base import Decoded, Workload
 
 
 class ShardRow(NamedTuple):
@@ -76,7 +76,7 @@ class Combiner:
             also the largest event time so far minus this.
     """
 
-    workload: Workload
+    workload: Query
     windows: Windows
     num_shards: int
     watermark_lag_ms: int | None = None
@@ -118,6 +118,7 @@ class Combiner:
             at = np.delete(at, marks.positions)
             keys, values = keys.take(pa.array(at)), values.take(pa.array(at))
         decoded = self.workload.decode(keys, values)
+        keys = keys if decoded.keys is None else decoded.keys
         coded = pc.dictionary_encode(keys, null_encoding="encode")
         key = coded.indices.to_numpy().astype(np.int64)
         good = decoded.good

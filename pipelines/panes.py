@@ -11,7 +11,9 @@ belong to the same windows; every window is a whole number of panes::
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import overload
 
 import numpy as np
@@ -20,6 +22,27 @@ import numpy.typing as npt
 from partitioners.errors import InputError
 
 Int64s = npt.NDArray[np.int64]
+
+
+_UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def parse_duration_ms(text: str) -> int:
+    """Read a duration such as "30 min".
+
+    Example:
+        >>> parse_duration_ms("1.5 h")
+        5400000
+    """
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)\s*", text)
+    unit = _UNITS_MS.get(found[2]) if found else None
+    milliseconds = Fraction(found[1]) * unit if found and unit else None
+    if milliseconds is None or milliseconds.denominator != 1:
+        raise InputError(
+            f'"{text}" is no duration: write a number and one of {", ".join(_UNITS_MS)}, '
+            'such as "30 min"'
+        )
+    return int(milliseconds)
 
 
 @dataclass(frozen=True)
@@ -47,6 +70,20 @@ class Windows:
                 f"the slide ({self.slide_ms} ms) is larger than the window ({self.size_ms} ms), so "
                 f"records between windows would be lost: use a slide of at most {self.size_ms} ms"
             )
+
+    @classmethod
+    def of(cls, size: str, slide: str | None = None) -> Windows:
+        """Windows by their durations in words; tumbling without a slide.
+
+        Args:
+            size: Such as "30 min" or "1.5 h"; units are ms, s, min, h and d.
+            slide: The same.
+
+        Example:
+            >>> Windows.of("30 min", "1 min")
+            Windows(size_ms=1800000, slide_ms=60000)
+        """
+        return cls(parse_duration_ms(size), parse_duration_ms(slide or size))
 
     @property
     def pane_ms(self) -> int:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class ShardProcessor(StatefulProcessor):
     """Runs a `ShardReducer`: one call per shard and batch."""
 
     def __init__(self, reducer: ShardReducer, labels: tuple[int, ...]) -> None:
-        self._pickled = pickle.dumps(reducer)
+        # By value, for the aggregates of a notebook have no module to be found in.
+        self._pickled = cloudpickle.dumps(reducer)  # type: ignore[no-untyped-call]
         self._shard_of = {label: i for i, label in enumerate(labels)}
 
     def init(self, handle: StatefulProcessorHandle) -> None:

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 
 from pipelines.blobs import from_blob, numbers
 from pipelines.panes import Windows
+from pipelines.query import Query
 from pipelines.ring import Runs
 from pipelines.top import concat_runs, top_of_windows
-from pipelines.workloads.base import Workload
 
 ROWS_PER_GROUP = 1 << 20
 _TIMESTAMP = pa.timestamp("ms", tz="UTC")
@@ -40,7 +40,7 @@ class ResultWriter:
     """
 
     folder: str
-    workload: Workload
+    workload: Query
     windows: Windows
     emit: str
     k: int

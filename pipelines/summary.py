@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pipelines.batch_log import merge_stretches
 from pipelines.panes import Windows
 from pipelines.punctuation import END_MS, NO_WATERMARK_MS
-from pipelines.workloads.base import Workload
+from pipelines.query import Query
 
 Int64s = npt.NDArray[np.int64]
 
@@ -73,7 +73,7 @@ class QuerySummary:
             self.watermarks_ms.get(p, NO_WATERMARK_MS) >= END_MS for p in range(num_partitions)
         )
 
-    def add(self, batch: dict[str, Any], windows: Windows, workload: Workload) -> None:
+    def add(self, batch: dict[str, Any], windows: Windows, workload: Query) -> None:
         """Take one batch of the batch log."""
         shards = batch["shards"]
         for shard in shards:
@@ -103,7 +103,7 @@ class QuerySummary:
             )
             self._take_top(batch["top"], windows, workload)
 
-    def _take_top(self, top: list[Any], windows: Windows, workload: Workload) -> None:
+    def _take_top(self, top: list[Any], windows: Windows, workload: Query) -> None:
         import pyarrow as pa
 
         keys = [None if name is None else bytes.fromhex(name) for _, name, *_ in top]

@@ -1,0 +1,101 @@
+"""`pipelines.run` on a topic of JSON records, with a real broker and a real Spark."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from confluent_kafka import Producer
+
+import pipelines
+from partitioners.errors import InputError
+from pipelines.aggregates import Int64s
+
+pytestmark = [pytest.mark.broker, pytest.mark.spark]
+
+SIZE_MS, SLIDE_MS = 6_000, 1_000
+
+
+class Span(pipelines.Aggregate):
+    """A user's own: bits of all values."""
+
+    neutral = (0,)
+
+    def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
+        return [np.int64(1) << (columns["price"] % 60)]
+
+    def combine(self, a: Int64s, b: Int64s) -> Int64s:
+        return a | b
+
+
+def test_windows_over_a_topic_of_ones_own(spark, bootstrap, client_config, make_topic, tmp_path):
+    topic = make_topic(3)
+    random = np.random.default_rng(4)
+    producer = Producer(client_config)
+    expected = defaultdict(list)
+    dead = ["no json", json.dumps({"ts": 1}), json.dumps({"ts": 1, "user": "a", "price": "x"})]
+    # One partition holds all of one user, so that every partition is in order.
+    for i, cents in enumerate(random.integers(-500, 5_000, 2_000).tolist()):
+        user = f"user-{cents % 7}"
+        record = {"ts": i * 10, "user": user, "price": cents / 100}
+        producer.produce(topic, json.dumps(record).encode(), partition=cents % 7 % 3)
+        start = i * 10 // SLIDE_MS * SLIDE_MS
+        while start + SIZE_MS > i * 10:
+            expected[start, user].append(cents)
+            start -= SLIDE_MS
+    for text in dead:
+        producer.produce(topic, text.encode(), partition=0)
+    assert producer.flush(60) == 0
+    query = pipelines.run(
+        pipelines.Topic(name=topic, bootstrap=bootstrap, time="ts", decimals={"price": 2}),
+        key="user",
+        aggregates=[
+            pipelines.Sum("spent", "price"),
+            pipelines.Median("typical", "price"),
+            pipelines.Min("least", "price"),
+            pipelines.Distinct("prices", "price"),
+            Span("span"),
+        ],
+        windows=pipelines.Windows(SIZE_MS, SLIDE_MS),
+        sink=tmp_path / "results",
+        spark=spark,
+    )
+    try:
+        query.process_available()
+        progress, results = query.progress, query.results()
+    finally:
+        query.stop()
+    assert progress.records == 2_000
+    assert progress.dead == len(dead)
+    found = {
+        (round(row["window_start"].timestamp() * 1000), row["user"]): row
+        for row in results.to_dicts()
+    }
+    # The last records of the partition that is behind close the last windows that are closed.
+    closed = [place for place in expected if place[0] + SIZE_MS <= 1_990 * 10 - 1_000]
+    assert len(closed) > 50
+    for place in closed:
+        cents, row = expected[place], found[place]
+        span = 0
+        for value in cents:
+            span |= 1 << value % 60
+        assert row["count"] == len(cents)
+        assert row["spent"] == Decimal(sum(cents)).scaleb(-2)
+        assert row["typical"] == np.median(cents) / 100
+        assert row["least"] == Decimal(min(cents)).scaleb(-2)
+        assert row["prices"] == len(set(cents))
+        assert row["span"] == span
+
+
+def test_a_topic_that_is_not_there_is_named(spark, bootstrap, tmp_path):
+    with pytest.raises(InputError, match='there is no topic "nowhere"'):
+        pipelines.run(
+            pipelines.Topic(name="nowhere", bootstrap=bootstrap, time="ts"),
+            windows=pipelines.Windows.of("1 min"),
+            sink=tmp_path,
+            spark=spark,
+        )
