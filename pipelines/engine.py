@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+import polars as pl
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
@@ -27,12 +28,12 @@ from pipelines.java_client import require_partitions
 from pipelines.listener import BatchProgress, ProgressListener
 from pipelines.panes import Windows
 from pipelines.processor import ShardProcessor
+from pipelines.query import Query
 from pipelines.reduce import ShardReducer
 from pipelines.shards import shard_labels
 from pipelines.sinks import ResultWriter
 from pipelines.stages import COMBINED, REDUCED, combine_stage
 from pipelines.summary import QuerySummary
-from pipelines.workloads.base import Workload
 
 Emit = Literal["all", "changed", "top"]
 ProgressMode = Literal["watermarks", "records"]
@@ -135,6 +136,18 @@ class RunningQuery:
             self._query.stop()
             self._listener.detach()
 
+    @property
+    def progress(self) -> QuerySummary:
+        """Counts and times so far; see `summary`."""
+        return self.summary()
+
+    def results(self) -> pl.DataFrame:
+        """The results there are so far, with emit "changed" or "top" as these are written."""
+        folder = self._sink.folder
+        if not any(folder.glob("*.parquet")):
+            return pl.DataFrame()
+        return pl.read_parquet(folder / "*.parquet")
+
     def summary(self) -> QuerySummary:
         """Counts and times so far, earlier lives on the same results included."""
         with self._sink.lock:
@@ -147,7 +160,7 @@ class RunningQuery:
 
 def start(
     spark: SparkSession,
-    workload: Workload,
+    workload: Query,
     *,
     bootstrap: str,
     topic: str,
