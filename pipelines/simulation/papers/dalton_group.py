@@ -268,7 +268,7 @@ def figure_15(lab: Lab) -> Experiment:
         "not add to it.",
         findings=(
             "Several are better than one here: an agent's step grows with the number of agents, "
-            "and one agent that sees half uniform records takes the hot key's records more slowly.",
+            "which one agent alone does not have.",
         ),
     )
 

@@ -187,7 +187,7 @@ def figure_10(lab: Lab) -> Experiment:
             "As published for Prompt: blocks equal to a record and to a few keys, at next to no "
             "split keys. Departures. Shuffle's BCI is small in keys here, since blocks of the same "
             "many words hold about as many; hashing has more on Tweets, for the block of the top "
-            "word holds other words too. cAM has five candidates, the most that helped.",
+            "word holds other words too. cAM has five candidates.",
         ),
     )
 
