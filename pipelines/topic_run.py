@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from partitioners.errors import InputError
@@ -118,6 +120,7 @@ def run(
     num_partitions = count_partitions(AdminClient(settings), source.name)
     if num_partitions is None:
         raise InputError(f'there is no topic "{source.name}" at {source.bootstrap}: check its name')
+    _ship(aggregates)
     if spark is None:
         local_dir = tempfile.mkdtemp(prefix="keyspread-spark-")
         spark = spark_session(master, local_dir=local_dir)
@@ -139,3 +142,14 @@ def run(
         batch_records=batch_records,
         kafka_options=java_client_settings(source.kafka),
     )
+
+
+def _ship(aggregates: Sequence[Aggregate]) -> None:
+    """Send the modules of one's own aggregates along: Spark's workers need not find them."""
+    for each in aggregates:
+        module = sys.modules.get(type(each).__module__)
+        if module is not None and module.__name__.partition(".")[0] not in (
+            "pipelines",
+            "__main__",
+        ):
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
