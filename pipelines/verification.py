@@ -6,10 +6,12 @@ any other: the rest goes on, and the table names what was wrong.
 
 from __future__ import annotations
 
+import inspect
 import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +82,7 @@ def cases(workloads: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
         if name not in shipped:
             raise InputError(f'no workload "{name}" with data that ships: {nearest(name, shipped)}')
         chosen.append((name, {}))
-        if hasattr(create_workload(name), "whole"):
+        if "whole" in inspect.signature(WORKLOADS[name]).parameters:
             chosen.append((name, {"whole": True}))
     return chosen
 
@@ -118,7 +120,12 @@ def run_verification(
         InputError: A name is unknown, or the machine lacks something.
         Interrupted: Ctrl-C or SIGTERM.
     """
-    todo = [(*case, each) for case in cases(workloads) for each in known_partitioners(partitioners)]
+    runs = list(product(cases(workloads), known_partitioners(partitioners)))
+    verify_id = new_run_id()
+    configs = [
+        _config(f"{verify_id}-{number}", *case, partitioner)
+        for number, (case, partitioner) in enumerate(runs, 1)
+    ]
     verdicts: list[Verdict] = []
     with tempfile.TemporaryDirectory(prefix="keyspread-verify-") as scratch:
         folder = Path(scratch)
@@ -132,22 +139,22 @@ def run_verification(
             spark_config=QUICK_START,
         )
         with stoppable(), site as opened, progress_bars(console, shown=not quiet) as bars:
-            task = bars.add_task("verify", total=len(todo), unit="")
+            task = bars.add_task("verify", total=len(configs), unit="")
             hidden = progress_bars(console, shown=False)
             with hidden as nowhere:
-                for number, (name, options, partitioner) in enumerate(todo):
-                    bars.update(task, completed=number, unit=f"{name} {partitioner}")
-                    config = _config(name, options, partitioner)
-                    progress = RunProgress(nowhere, name, 0)
+                for number, config in enumerate(configs):
+                    title = f"{config.workload} {config.partitioner}"
+                    bars.update(task, completed=number, unit=title)
+                    progress = RunProgress(nowhere, title, 0)
                     verdicts.append(_verdict(config, folder / "runs", opened, progress))
-                bars.update(task, completed=len(todo), unit="")
+                bars.update(task, completed=len(configs), unit="")
     return verdicts
 
 
-def _config(name: str, options: dict[str, Any], partitioner: str) -> RunConfig:
+def _config(run_id: str, name: str, options: dict[str, Any], partitioner: str) -> RunConfig:
     workload = create_workload(name, **options)
     return RunConfig(
-        run_id=new_run_id(),
+        run_id=run_id,
         workload=name,
         workload_options=options,
         inputs=(str(workload.default_input),),
