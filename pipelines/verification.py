@@ -123,8 +123,8 @@ def run_verification(
     runs = list(product(cases(workloads), known_partitioners(partitioners)))
     verify_id = new_run_id()
     configs = [
-        _config(f"{verify_id}-{number}", *case, partitioner)
-        for number, (case, partitioner) in enumerate(runs, 1)
+        _config(f"{verify_id}-{number}", name, options, partitioner)
+        for number, ((name, options), partitioner) in enumerate(runs, 1)
     ]
     verdicts: list[Verdict] = []
     with tempfile.TemporaryDirectory(prefix="keyspread-verify-") as scratch:
