@@ -97,8 +97,12 @@ def _offsets(text: str) -> dict[int, int]:
     """Read offsets of the one topic; none where Spark has none to tell.
 
     Example:
-        >>> _offsets('{"clicks": {"0": 5, "10": 7}}'), _offsets("null")
-        ({0: 5, 10: 7}, {})
+        >>> _offsets('{"clicks": {"0": 5, "10": 7}}'), _offsets("null"), _offsets("not known")
+        ({0: 5, 10: 7}, {}, {})
     """
-    topics = json.loads(text or "null") or {}
+    try:
+        topics = json.loads(text or "null") or {}
+    except ValueError:
+        # A batch that is done again after a restart: Spark did not ask for the latest offsets.
+        return {}
     return {int(p): int(offset) for by in topics.values() for p, offset in by.items()}

@@ -118,7 +118,7 @@ def test_results_are_parquet_with_named_columns_and_a_wrong_row_is_found(
         ("window_end", "TIMESTAMP WITH TIME ZONE"),
         ("key", "BLOB"),
         ("count", "BIGINT"),
-        ("sum", "BIGINT"),
+        ("sum", "DECIMAL(38,0)"),
     ]
     assert differences(RunConfig.read(folder), results) == []
     victim = min(results.glob("*.parquet"))
