@@ -9,6 +9,7 @@ from typing import Any
 
 from partitioners import streams
 from partitioners.errors import InputError, nearest
+from partitioners.option_values import parse_value
 from partitioners.streams import Stream
 
 STREAMS: dict[str, Callable[..., Stream]] = {
@@ -93,7 +94,7 @@ def parse_named(text: str) -> Named:
             raise InputError(f'"{part}" in "{text}" is not option=value: write {name}:option=value')
         if option in options:
             raise InputError(f'{option} comes twice in "{text}": leave one out')
-        options[option] = _value(value)
+        options[option] = parse_value(value)
     return Named(name, tuple(options.items()))
 
 
@@ -157,15 +158,3 @@ def _check_ranges(stream: str, options: Mapping[str, Any], num_records: int) -> 
         raise InputError(f"low of {stream} is above its high: exchange them")
     if stream == "top_share":
         streams.zipf_exponent(options.get("num_keys", 10_000), options.get("fraction", 0.1))
-
-
-def _value(text: str) -> Any:
-    words = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

@@ -7,7 +7,7 @@ keys, ids permuted so that a small id is not a hot one; the top key has 32.9 % o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -185,15 +185,7 @@ def drift(
     Returns:
         The stream.
     """
-    lengths = _phase_lengths(num_records, num_phases)
-    return of_ids(
-        np.concatenate(
-            [
-                _zipf_ids(length, num_keys, exponent, seed + phase)
-                for phase, length in enumerate(lengths)
-            ]
-        )
-    )
+    return _phases(num_records, num_keys, num_phases, lambda _phase: exponent, seed)
 
 
 def alternating(
@@ -215,14 +207,8 @@ def alternating(
     Returns:
         The stream.
     """
-    lengths = _phase_lengths(num_records, num_phases)
-    return of_ids(
-        np.concatenate(
-            [
-                _zipf_ids(length, num_keys, exponent if phase % 2 else 0.0, seed + phase)
-                for phase, length in enumerate(lengths)
-            ]
-        )
+    return _phases(
+        num_records, num_keys, num_phases, lambda phase: exponent if phase % 2 else 0.0, seed
     )
 
 
@@ -248,15 +234,7 @@ def varying(
         The stream.
     """
     exponents = np.random.default_rng(seed).uniform(low, high, num_phases)
-    lengths = _phase_lengths(num_records, num_phases)
-    return of_ids(
-        np.concatenate(
-            [
-                _zipf_ids(length, num_keys, float(exponent), seed + phase)
-                for phase, (length, exponent) in enumerate(zip(lengths, exponents, strict=True))
-            ]
-        )
-    )
+    return _phases(num_records, num_keys, num_phases, lambda phase: float(exponents[phase]), seed)
 
 
 def mixed(
@@ -368,11 +346,22 @@ def _zipf_ids(num_records: int, num_keys: int, exponent: float, seed: int) -> Id
     return ids if num_keys <= num_records else np.unique(ids, return_inverse=True)[1]
 
 
-def _phase_lengths(num_records: int, num_phases: int) -> Sequence[int]:
+def _phases(
+    num_records: int,
+    num_keys: int,
+    num_phases: int,
+    exponent_of: Callable[[int], float],
+    seed: int,
+) -> Stream:
+    """Put phases of equal length one after the other, each with hot keys of its own."""
     if not 1 <= num_phases <= max(num_records, 1):
         raise InputError(f"num_phases must be from 1 to the number of records, not {num_phases}")
     ends = [num_records * phase // num_phases for phase in range(num_phases + 1)]
-    return [end - start for start, end in pairwise(ends)]
+    parts = [
+        _zipf_ids(end - start, num_keys, exponent_of(phase), seed + phase)
+        for phase, (start, end) in enumerate(pairwise(ends))
+    ]
+    return of_ids(np.concatenate(parts))
 
 
 def _harmonic(num_keys: int, exponent: float) -> float:

@@ -3,7 +3,7 @@
 =================== ==========================================================================
 stage or part       modules
 =================== ==========================================================================
-a topic of your own topic_run (`pipelines.run`), json_records, aggregates
+your own topic      topic_run (`pipelines.run`), json_records, aggregates, laws
 the engine          engine, stages: combine -> exchange by shard -> reduce -> sinks
 window arithmetic   panes, ring, pending, top, aggregates: no Spark in them
 what is computed    workloads: data, parse, query, oracle, a file each
@@ -37,22 +37,8 @@ if TYPE_CHECKING:
     from pipelines.panes import Windows
     from pipelines.topic_run import Topic, run
 
-_AGGREGATES = (
-    "Aggregate",
-    "Count",
-    "Distinct",
-    "First",
-    "Last",
-    "Max",
-    "Mean",
-    "Median",
-    "Min",
-    "Quantile",
-    "Sum",
-    "Variance",
-)
+# Where a name is, if it is no aggregate.
 _HOMES = {
-    **dict.fromkeys(_AGGREGATES, "aggregates"),
     "Topic": "topic_run",
     "Windows": "panes",
     "check_laws": "laws",
@@ -81,6 +67,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a part at its first use: Spark's workers need few of them."""
-    if name in _HOMES:
-        return getattr(import_module(f"pipelines.{_HOMES[name]}"), name)
+    if name in __all__:
+        return getattr(import_module(f"pipelines.{_HOMES.get(name, 'aggregates')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -33,6 +33,7 @@ from pipelines import wide
 Int64s = npt.NDArray[np.int64]
 Slides = Literal["adds", "newest", "stacks", "values"]
 ByColumn = Literal["sum", "min", "max"]
+Gives = Literal["integer", "value", "total", "real"]
 
 SMALLEST = -(2**63)
 LARGEST = 2**63 - 1
@@ -51,6 +52,8 @@ class Aggregate(ABC):
         slides: See the module.
         by_column: How to combine, where each column is summed, or its least or largest value taken;
             None: `combine` says.
+        gives: What the result is: an integer of its own, a value of the column read, a total of
+            such values, or a real number.
 
     Example:
         >>> class Product(Aggregate):
@@ -68,6 +71,7 @@ class Aggregate(ABC):
     neutral: ClassVar[tuple[int, ...]]
     slides: ClassVar[Slides] = "stacks"
     by_column: ClassVar[ByColumn | None] = None
+    gives: ClassVar[Gives] = "integer"
 
     @abstractmethod
     def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
@@ -103,13 +107,23 @@ class Aggregate(ABC):
         """
         return pa.array(states[0], type=type_)
 
-    def default_type(self, digits: int) -> pa.DataType:  # noqa: ARG002
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The columns of records that `create` reads; one's own aggregate names them."""
+        column = getattr(self, "column", None)
+        return () if column is None else (column,)
+
+    def default_type(self, digits: int) -> pa.DataType:
         """The type of the results' column where none is asked for.
 
         Args:
-            digits: Decimal places of the values; those of the column read.
+            digits: Decimal places of the values of the column read.
         """
-        return pa.int64()
+        if self.gives == "real":
+            return pa.float64()
+        if self.gives == "total":
+            return pa.decimal128(38, digits)
+        return pa.decimal128(19, digits) if self.gives == "value" and digits else pa.int64()
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -143,6 +157,7 @@ class Sum(Aggregate):
     neutral: ClassVar[tuple[int, ...]] = (0, 0)
     slides: ClassVar[Slides] = "adds"
     by_column: ClassVar[ByColumn | None] = "sum"
+    gives: ClassVar[Gives] = "total"
 
     def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
         """See `Aggregate`."""
@@ -156,26 +171,19 @@ class Sum(Aggregate):
         """See `Aggregate`."""
         return wide.to_array(states, type_, self.name)
 
-    def default_type(self, digits: int) -> pa.DataType:
-        """See `Aggregate`."""
-        return pa.decimal128(38, digits)
-
 
 @dataclass(frozen=True)
 class Mean(Sum):
     """The mean of an integer column divided by `scale`: the nearest double to the exact mean."""
 
     scale: int = 1
+    gives: ClassVar[Gives] = "real"
 
     def finish(self, states: Int64s, count: Int64s, type_: pa.DataType) -> pa.Array:
         """See `Aggregate`."""
         there = count > 0
         means = wide.to_floats(states, np.where(there, count, 1) * self.scale)
         return pa.array(means, mask=~there, type=type_)
-
-    def default_type(self, digits: int) -> pa.DataType:  # noqa: ARG002
-        """See `Aggregate`."""
-        return pa.float64()
 
 
 @dataclass(frozen=True)
@@ -193,6 +201,7 @@ class Variance(Aggregate):
     neutral: ClassVar[tuple[int, ...]] = (0,) * 6
     slides: ClassVar[Slides] = "adds"
     by_column: ClassVar[ByColumn | None] = "sum"
+    gives: ClassVar[Gives] = "real"
 
     def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
         """See `Aggregate`."""
@@ -217,10 +226,6 @@ class Variance(Aggregate):
         ]
         return pa.array(out, type=type_)
 
-    def default_type(self, digits: int) -> pa.DataType:  # noqa: ARG002
-        """See `Aggregate`."""
-        return pa.float64()
-
 
 def _values(values: Int64s, count: Int64s, type_: pa.DataType, name: str) -> pa.Array:
     """Single values as a column; null where a key has left."""
@@ -232,15 +237,12 @@ def _values(values: Int64s, count: Int64s, type_: pa.DataType, name: str) -> pa.
     return column.view(type_) if pa.types.is_temporal(type_) else column.cast(type_)
 
 
-def _value_type(digits: int) -> pa.DataType:
-    return pa.decimal128(19, digits) if digits else pa.int64()
-
-
 @dataclass(frozen=True)
 class Extreme(Aggregate):
     """The least or the largest value of an integer column."""
 
     column: str
+    gives: ClassVar[Gives] = "value"
 
     def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
         """See `Aggregate`."""
@@ -249,10 +251,6 @@ class Extreme(Aggregate):
     def finish(self, states: Int64s, count: Int64s, type_: pa.DataType) -> pa.Array:
         """See `Aggregate`."""
         return _values(states[0], count, type_, self.name)
-
-    def default_type(self, digits: int) -> pa.DataType:
-        """See `Aggregate`."""
-        return _value_type(digits)
 
 
 @dataclass(frozen=True)
@@ -290,6 +288,7 @@ class Last(Aggregate):
     column: str
     columns: ClassVar[tuple[str, ...]] = ("time", "")
     neutral: ClassVar[tuple[int, ...]] = (SMALLEST, SMALLEST)
+    gives: ClassVar[Gives] = "value"
 
     def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
         """See `Aggregate`."""
@@ -302,10 +301,6 @@ class Last(Aggregate):
     def finish(self, states: Int64s, count: Int64s, type_: pa.DataType) -> pa.Array:
         """See `Aggregate`."""
         return _values(states[1], count, type_, self.name)
-
-    def default_type(self, digits: int) -> pa.DataType:
-        """See `Aggregate`."""
-        return _value_type(digits)
 
 
 @dataclass(frozen=True)
@@ -343,6 +338,7 @@ class Quantile(OfValues):
     scale: int = 1
     columns: ClassVar[tuple[str, ...]] = ("low", "high")
     neutral: ClassVar[tuple[int, ...]] = (0, 0)
+    gives: ClassVar[Gives] = "real"
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.quantile <= 1.0:
@@ -356,10 +352,6 @@ class Quantile(OfValues):
         apart = (high - low).view(np.uint64)
         values = (low + apart * (place - np.floor(place))) / self.scale
         return pa.array(values, mask=count == 0, type=type_)
-
-    def default_type(self, digits: int) -> pa.DataType:  # noqa: ARG002
-        """See `Aggregate`."""
-        return pa.float64()
 
 
 @dataclass(frozen=True)

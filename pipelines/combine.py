@@ -188,9 +188,7 @@ class Combiner:
                         code[partials.key[rows]],
                         partials.states[:, rows],
                         {
-                            name: _renumber(
-                                cells.where(cell_shard[name] == shard), new_code - first
-                            )
+                            name: _renumber(cells.where(cell_shard[name] == shard), code)
                             for name, cells in partials.cells.items()
                         },
                     ),

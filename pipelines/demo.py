@@ -9,15 +9,14 @@ from rich.console import Console
 from rich.text import Text
 
 from pipelines.benchmark.cell import Cell
-from pipelines.benchmark.parts import check_run
-from pipelines.benchmark.prepare import RunConfig, make_run_folder, new_run_id
+from pipelines.benchmark.parts import check_run, shipped_config
+from pipelines.benchmark.prepare import make_run_folder, new_run_id
 from pipelines.benchmark.progress import RunProgress, input_bytes, progress_bars
 from pipelines.benchmark.report import cells_table, run_summary
 from pipelines.benchmark.run import execute
-from pipelines.benchmark.site import open_site
+from pipelines.benchmark.site import QUICK_START, open_site
 from pipelines.interrupt import stoppable
 from pipelines.run_lock import RunLock
-from pipelines.workloads import WORKLOADS
 
 # Each workload hashed, as everybody does it, and split.
 RUNS = (
@@ -27,8 +26,6 @@ RUNS = (
     ("wordcount", "pkg"),
 )
 PARTITIONS = 8
-# A minute of work on little data: the JVM's second compiler would take more time than it gives.
-QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
 def run_demo(
@@ -53,7 +50,10 @@ def run_demo(
     """
     demo_id = new_run_id()
     cells: list[Cell] = []
-    configs = [_config(f"{demo_id}-{number}", *names) for number, names in enumerate(RUNS, 1)]
+    configs = [
+        shipped_config(f"{demo_id}-{number}", *names, PARTITIONS)
+        for number, names in enumerate(RUNS, 1)
+    ]
     for config in configs:
         check_run(config)
 
@@ -91,22 +91,6 @@ def run_demo(
     if not quiet:
         _compare(cells, results)
     return cells
-
-
-def _config(run_id: str, workload: str, partitioner: str) -> RunConfig:
-    kind = WORKLOADS[workload]
-    assert kind.default_input is not None
-    return RunConfig(
-        run_id=run_id,
-        workload=workload,
-        inputs=(str(kind.default_input),),
-        encoding=kind.default_encoding,
-        partitioner=partitioner,
-        partitions=PARTITIONS,
-        window_ms=kind.default_window_ms,
-        slide_ms=kind.default_slide_ms,
-        top=kind.k,
-    )
 
 
 def _compare(cells: list[Cell], results: Console) -> None:

@@ -65,7 +65,7 @@ class JsonQuery(Query):
                 )
         self._time, self._time_unit, self._key = time, time_unit, key
         scaled = [self._scale(each) for each in aggregates]
-        self._fields = tuple(dict.fromkeys(_columns(scaled)))
+        self._fields = tuple(dict.fromkeys(name for each in scaled for name in each.reads))
         together = Aggregates(*scaled, order_by=order_by)
         key_field = pa.field(key or "key", pa.string() if key else pa.binary())
         names = [key_field.name, *(each.name for each in together.all)]
@@ -128,15 +128,6 @@ class JsonQuery(Query):
             )
         number = _scaled(text, 3 if self._time_unit == "s" else 0)
         return number // 1_000 if self._time_unit == "us" else number
-
-
-def _columns(aggregates: Sequence[Aggregate]) -> list[str]:
-    """The fields the aggregates read."""
-    names = []
-    for each in aggregates:
-        column = getattr(each, "column", None)
-        names += [column] if column is not None else list(getattr(each, "reads", ()))
-    return names
 
 
 def _field(name: str) -> pl.Expr:

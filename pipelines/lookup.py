@@ -1,10 +1,52 @@
-"""Finding places in rows ordered by key and time, for many (key, time) at once."""
+"""Rows ordered by key and time: ordering them, where keys change, sums within keys, searches."""
 
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from pipelines.blobs import Int64s
+
+Bools = npt.NDArray[np.bool_]
+
+
+def order_of(key: Int64s, time: Int64s) -> Int64s:
+    """The order by key and time; one integer sorts twice as fast as two."""
+    if not len(key):
+        return np.empty(0, dtype=np.int64)
+    low = int(time.min())
+    span = int(time.max()) - low + 1
+    if (int(key.max()) + 1) * span < 2**62:
+        return np.argsort(key * span + (time - low))
+    return np.lexsort((time, key))
+
+
+def differs(*columns: Int64s) -> Bools:
+    """Where a row differs in any column from the one before; the first does.
+
+    Example:
+        >>> differs(np.array([1, 1, 1, 2]), np.array([5, 5, 6, 6])).tolist()
+        [True, False, True, True]
+    """
+    fresh = np.ones(len(columns[0]), dtype=bool)
+    fresh[1:] = False
+    for column in columns:
+        fresh[1:] |= column[1:] != column[:-1]
+    return fresh
+
+
+def running_sums(values: Int64s, begins: Bools) -> Int64s:
+    """Sums so far within segments; `begins` says where one begins, the first row does.
+
+    Where the sum over all segments overflows, the difference of two sums is right all the same.
+
+    Example:
+        >>> running_sums(np.array([1, 2, 3]), np.array([True, False, True])).tolist()
+        [1, 3, 3]
+    """
+    total = np.cumsum(values)
+    before = (total - values)[begins]
+    return np.asarray(total - before[np.cumsum(begins) - 1])
 
 
 def count_at_or_before(keys: Int64s, times: Int64s, key: Int64s, time: Int64s) -> Int64s:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from pipelines.aggregates import Aggregates
 from pipelines.blobs import Int64s, from_blob, join_blobs, numbers, split_blobs, to_blob
+from pipelines.lookup import differs
 from pipelines.scan import fold
 from pipelines.value_sets import Cells, count_cells, decode_cells, encode_cells
 
@@ -140,10 +141,7 @@ def combine_groups(
         out[int(name[len("state") :])] = grouped[name].to_numpy()
     if general:
         order = np.lexsort(list(reversed(list(groups.values()))))
-        begins = np.zeros(len(order), dtype=bool)
-        for column in groups.values():
-            begins[1:] |= np.diff(column[order]) != 0
-        begins[:1] = True
+        begins = differs(*(column[order] for column in groups.values()))
         for each, rows in general:
             block = np.stack([state[order] for state in states[rows]])
             out[rows] = fold(each.combine, block, begins)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from partitioners.errors import RunError
 from pipelines.aggregates import Aggregates
-from pipelines.blobs import Int64s, from_blob, numbers, to_blob
+from pipelines.blobs import Int64s, from_blob, to_blob
 from pipelines.combine import ShardRow
 from pipelines.key_table import KeyTable
 from pipelines.panes import Windows
@@ -125,22 +125,23 @@ class ShardReducer:
         self._check_partitions(rows)
         progress = [json.loads(row.progress) for row in rows]
         counts = {"on_time": 0, "late": 0, "partial_rows": 0}
-        late = self._load_late(store)
-        had_late = bool(late)
+        known_late = self._load_late(store)
+        late_parts = [known_late]
         changes = concat_changes(
             [
-                self._take(row, meta, table, counts, late, value_sets)
+                self._take(row, meta, table, counts, late_parts, value_sets)
                 for row in rows
                 if row.partials
             ],
             len(self.aggregates.names),
         )
+        late = LatePartials.concat(late_parts)
         for each in progress:
             before = meta.watermarks_ms.get(each["partition"], NO_WATERMARK_MS)
             meta.watermarks_ms[each["partition"]] = max(before, each["watermark_ms"])
         end = self.windows.first_window(self._frontier_ms(meta, progress))
         runs = self._close(meta, table, pending, changes, late, value_sets, end)
-        self._save_late(store, late, meta, had_late)
+        self._save_late(store, late, meta, is_stored=len(known_late.key) > 0)
         blobs, last = self._emit(runs, table)
         table.free_unused()
         meta.segments = pending.index
@@ -196,34 +197,21 @@ class ShardReducer:
             *(f"back.{name}" for name in stacked),
         )
 
-    def _load_late(self, store: Store) -> list[LatePartials]:
+    def _load_late(self, store: Store) -> LatePartials:
         """Late partials of aggregates that slide by two stacks; the store has them if any live."""
         blob = store.get("late") if self.aggregates.stacked else None
         if blob is None:
-            return []
-        batch = from_blob(blob)
-        columns = [numbers(batch.column(i)) for i in range(batch.num_columns)]
-        return [LatePartials(columns[0], columns[1], columns[2], np.stack(columns[3:]))]
+            return LatePartials.none(len(self._stacked_rows))
+        return LatePartials.from_batch(from_blob(blob))
 
-    def _save_late(
-        self, store: Store, late: list[LatePartials], meta: Meta, had_late: bool
-    ) -> None:
-        end = meta.next_window
-        live = [each.where(each.exit > end) if end is not None else each for each in late]
-        live = [each for each in live if len(each.key)]
-        if not live:
-            if had_late:
-                store.remove("late")
-            return
-        columns = [
-            np.concatenate(parts)
-            for parts in zip(
-                *([each.enter, each.exit, each.key, *each.states] for each in live), strict=True
-            )
-        ]
-        arrays = [pa.array(column) for column in columns]
-        names = [str(i) for i in range(len(arrays))]
-        store.put("late", to_blob(pa.RecordBatch.from_arrays(arrays, names=names)))
+    def _save_late(self, store: Store, late: LatePartials, meta: Meta, *, is_stored: bool) -> None:
+        """Keep the late partials that belong to open windows."""
+        if meta.next_window is not None:
+            late = late.where(late.exit > meta.next_window)
+        if len(late.key):
+            store.put("late", to_blob(late.to_batch()))
+        elif is_stored:
+            store.remove("late")
 
     def _frontier_ms(self, meta: Meta, progress: list[dict[str, Any]]) -> int:
         """The time all partitions that hold windows back have passed."""
@@ -241,7 +229,7 @@ class ShardReducer:
         meta: Meta,
         table: KeyTable,
         counts: dict[str, int],
-        late_partials: list[LatePartials],
+        late_parts: list[LatePartials],
         value_sets: dict[str, ValueSet],
     ) -> Changes:
         """The changes of one task's partials, late records told apart by the watermark they met."""
@@ -272,7 +260,7 @@ class ShardReducer:
             states = states[:, counted]
         if self.aggregates.stacked and late.any():
             stacked = states[self._stacked_rows]
-            late_partials.append(LatePartials(enter, exit_, key, stacked).where(late))
+            late_parts.append(LatePartials(enter, exit_, key, stacked).where(late))
         return partial_changes(enter, exit_, key, states, self.aggregates, late)
 
     def _windows_of(self, pane: Int64s) -> tuple[Int64s, Int64s]:
@@ -286,7 +274,7 @@ class ShardReducer:
         table: KeyTable,
         pending: PendingChanges,
         changes: Changes,
-        late: list[LatePartials],
+        late: LatePartials,
         value_sets: dict[str, ValueSet],
         end: int,
     ) -> Runs:
@@ -310,7 +298,18 @@ class ShardReducer:
                 known = pending.take_all()
                 table.release(known)
                 later = concat_changes([known, later], num_columns)
-            stacks = self._stacks(meta, table, due, later, late, first, end)
+            width = len(self._stacked_rows)
+            stacks = TwoStacks(
+                self.aggregates,
+                self.windows.windows_per_record,
+                block=meta.block,
+                front=table.totals[num_columns : num_columns + width],
+                back=table.totals[num_columns + width :],
+                due=due,
+                waiting=later,
+                late=late,
+                end=end,
+            )
         if len(later.window):
             # Two segments of one bucket need different numbers.
             meta.serial += 1
@@ -331,39 +330,6 @@ class ShardReducer:
         if meta.next_window is not None or len(due.window):
             meta.next_window = end
         return runs
-
-    def _stacks(
-        self,
-        meta: Meta,
-        table: KeyTable,
-        due: Changes,
-        later: Changes,
-        late: list[LatePartials],
-        first: int,
-        end: int,
-    ) -> TwoStacks:
-        assert meta.block is not None
-        at, width = len(self.aggregates.names), len(self._stacked_rows)
-        empty = np.empty(0, dtype=np.int64)
-        none = LatePartials(empty, empty, empty, np.empty((width, 0), dtype=np.int64))
-        parts = late or [none]
-        return TwoStacks(
-            self.aggregates,
-            self.windows.windows_per_record,
-            block=meta.block,
-            front=table.totals[at : at + width],
-            back=table.totals[at + width :],
-            due=due,
-            waiting=later,
-            late=LatePartials(
-                np.concatenate([each.enter for each in parts]),
-                np.concatenate([each.exit for each in parts]),
-                np.concatenate([each.key for each in parts]),
-                np.concatenate([each.states for each in parts], axis=1),
-            ),
-            first=first,
-            end=end,
-        )
 
     def _emit(self, runs: Runs, table: KeyTable) -> tuple[list[bytes], list[Any]]:
         """The blobs for the sink, and the top of the last window that has any key."""

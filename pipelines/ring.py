@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from pipelines.aggregates import Aggregates
 from pipelines.blobs import Int64s
+from pipelines.lookup import differs, order_of, running_sums
 
 Bools = npt.NDArray[np.bool_]
 
@@ -166,7 +167,7 @@ def slide(
     key = np.concatenate([keys, changes.key])
     delta = np.concatenate([totals[:, keys], changes.delta], axis=1)
     window, key, delta = _net(window, key, delta, aggregates)
-    begins = _differs(key)
+    begins = differs(key)
     value = _accumulate(delta, begins, aggregates)
     carried = np.flatnonzero(begins)
     for other in others:
@@ -185,7 +186,7 @@ def slide(
     kept = begins | changed
     window, key, value, changed = window[kept], key[kept], value[:, kept], changed[kept]
     ends = np.append(window[1:], end)[: len(key)]
-    ends[np.append(_differs(key)[1:], True)[: len(key)]] = end
+    ends[np.append(differs(key)[1:], True)[: len(key)]] = end
     runs = Runs(np.maximum(window, first), ends, key, value, changed)
     return runs.where((runs.start < runs.end) & (changed | (value[0] > 0)))
 
@@ -197,7 +198,7 @@ def _net(
     if not len(window):
         return window, key, delta
     order = order_of(key, window)
-    fresh = _differs(window[order]) | _differs(key[order])
+    fresh = differs(key[order], window[order])
     at = np.flatnonzero(fresh)
     net = np.empty((len(delta), len(at)), dtype=np.int64)
     for each, rows in aggregates.blocks:
@@ -209,46 +210,26 @@ def _net(
     return window[chosen], key[chosen], net
 
 
-def order_of(key: Int64s, window: Int64s) -> Int64s:
-    """The order by key and window; one integer sorts twice as fast as two."""
-    low = int(window.min())
-    span = int(window.max()) - low + 1
-    if (int(key.max()) + 1) * span < 2**62:
-        return np.argsort(key * span + (window - low))
-    return np.lexsort((window, key))
-
-
-def _differs(values: Int64s) -> Bools:
-    """Where a value differs from the one before; the first does."""
-    fresh = np.ones(len(values), dtype=bool)
-    np.not_equal(values[1:], values[:-1], out=fresh[1:])
-    return fresh
-
-
 def _accumulate(delta: Int64s, begins: Bools, aggregates: Aggregates) -> Int64s:
     """Running totals of each key, where sums of changes or the newest pane give them."""
     out = np.empty_like(delta)
-    segment = np.cumsum(begins) - 1
     for each, rows in aggregates.blocks:
         for row in range(rows.start, rows.stop):
             if each.slides == "adds":
-                # Limbs never overflow, and where a cumulated sum over all keys does, the
-                # difference of two is right all the same.
-                total = np.cumsum(delta[row])
-                offset = (total - delta[row])[begins]
-                out[row] = total - offset[segment]
+                out[row] = running_sums(delta[row], begins)
             elif each.slides == "newest":
-                out[row] = _running_maximum(delta[row], segment, each.neutral[0])
+                out[row] = _running_maximum(delta[row], begins, each.neutral[0])
         each.carry(out[rows])
     return out
 
 
-def _running_maximum(values: Int64s, segment: Int64s, neutral: int) -> Int64s:
+def _running_maximum(values: Int64s, begins: Bools, neutral: int) -> Int64s:
     """The largest value so far within each segment."""
     real = values != neutral
     if not real.any():
         return values.copy()
     # Ranks, so that segment and value fit one integer whatever the values are.
+    segment = np.cumsum(begins) - 1
     distinct, rank = np.unique(values, return_inverse=True)
     lifted = segment * len(distinct) + rank
     return np.asarray(distinct[np.maximum.accumulate(lifted) - segment * len(distinct)])

@@ -19,15 +19,17 @@ windows is in no block; such are few, and are combined with each value they belo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from pipelines.aggregates import Aggregates
-from pipelines.blobs import Int64s
-from pipelines.lookup import count_at_or_before, last_at_or_before
-from pipelines.ring import NO_PEER, Changes, order_of
+from pipelines.blobs import Int64s, numbers
+from pipelines.lookup import count_at_or_before, differs, last_at_or_before, order_of
+from pipelines.ring import NO_PEER, Changes
 from pipelines.scan import fold, scan, scan_back
 
 Bools = npt.NDArray[np.bool_]
@@ -48,22 +50,49 @@ class LatePartials:
             self.enter[chosen], self.exit[chosen], self.key[chosen], self.states[:, chosen]
         )
 
+    @classmethod
+    def none(cls, num_rows: int) -> LatePartials:
+        """No partials, of states of so many rows."""
+        empty = np.empty(0, dtype=np.int64)
+        return cls(empty, empty, empty, np.empty((num_rows, 0), dtype=np.int64))
+
+    @classmethod
+    def concat(cls, parts: Sequence[LatePartials]) -> LatePartials:
+        """Put partials together; at least one part."""
+        return cls(
+            np.concatenate([each.enter for each in parts]),
+            np.concatenate([each.exit for each in parts]),
+            np.concatenate([each.key for each in parts]),
+            np.concatenate([each.states for each in parts], axis=1),
+        )
+
+    def to_batch(self) -> pa.RecordBatch:
+        """The partials as Arrow columns."""
+        columns = [self.enter, self.exit, self.key, *self.states]
+        names = [str(i) for i in range(len(columns))]
+        return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=names)
+
+    @classmethod
+    def from_batch(cls, batch: pa.RecordBatch) -> LatePartials:
+        """The reverse of `to_batch`."""
+        enter, exit_, key, *states = (numbers(column) for column in batch.columns)
+        return cls(enter, exit_, key, np.stack(states))
+
 
 class TwoStacks:
-    """One batch of windows [first, end) of one shard.
+    """One batch of windows of one shard, up to `end`.
 
     Args:
         aggregates: Those that slide by stacks are looked at.
         windows_per_record: r, the largest number of windows a record belongs to.
         block: The block turned into suffixes last.
-        front: int64[num stacked rows, num_keys], suffixes in force in window `first` - 1; set to
-            those of window `end` - 1.
+        front: int64[num stacked rows, num_keys], suffixes in force before these windows; set
+            to those of window `end` - 1.
         back: The same for prefixes.
         due: Changes at windows before `end`.
         waiting: Changes at later windows; all of them where a block turns in these windows,
             else none. Their states are turned into suffixes in place.
         late: Late partials.
-        first: The first window not yet closed.
         end: The first window that stays open.
     """
 
@@ -78,7 +107,6 @@ class TwoStacks:
         due: Changes,
         waiting: Changes,
         late: LatePartials,
-        first: int,
         end: int,
     ) -> None:
         self._r = windows_per_record
@@ -86,7 +114,7 @@ class TwoStacks:
         self._front, self._back = front, back
         self._due = due
         self._late = late
-        self._first, self._end = first, end
+        self._end = end
         self._blocks = []
         self.rows: list[int] = []
         for each, rows in aggregates.stacked:
@@ -130,8 +158,7 @@ class TwoStacks:
         """Prefixes, and suffixes where needed, within each key and block."""
         n = len(self._key)
         self._item_block = self._exit // self._r
-        begins = np.ones(n, dtype=bool)
-        begins[1:] = (np.diff(self._key) != 0) | (np.diff(self._item_block) != 0)
+        begins = differs(self._key, self._item_block)
         states = self._states.copy()
         self._prefix, self._suffix = np.empty_like(states), np.empty_like(states)
         ends = np.append(begins[1:], True)[:n]
@@ -152,7 +179,7 @@ class TwoStacks:
         leaves = (due.peer != NO_PEER) & (due.peer < due.window)
         leaves &= due.window // self._r == self._block
         key, window = due.key[leaves], due.window[leaves]
-        order = order_of(key, window) if len(key) else np.empty(0, dtype=np.int64)
+        order = order_of(key, window)
         self._old_key, self._old_window = key[order], window[order]
         self._old_states = due.delta[self.rows][:, leaves][:, order]
 
@@ -212,7 +239,7 @@ class TwoStacks:
         row = np.arange(len(which)) - np.repeat(np.cumsum(lengths) - lengths, lengths) + low[which]
         order = np.argsort(row, kind="stable")
         row, which = row[order], which[order]
-        begins = np.append(True, row[1:] != row[:-1])[: len(row)]
+        begins = differs(row)
         for each, rows, _ in self._blocks:
             more = fold(each.combine, late.states[rows][:, which], begins)
             place = row[begins]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -122,8 +121,7 @@ def run(
         raise InputError(f'there is no topic "{source.name}" at {source.bootstrap}: check its name')
     _ship(aggregates)
     if spark is None:
-        local_dir = tempfile.mkdtemp(prefix="keyspread-spark-")
-        spark = spark_session(master, local_dir=local_dir)
+        spark = spark_session(master)
     return engine.start(
         spark,
         query,
@@ -147,9 +145,8 @@ def run(
 def _ship(aggregates: Sequence[Aggregate]) -> None:
     """Send the modules of one's own aggregates along: Spark's workers need not find them."""
     for each in aggregates:
-        module = sys.modules.get(type(each).__module__)
-        if module is not None and module.__name__.partition(".")[0] not in (
-            "pipelines",
-            "__main__",
-        ):
-            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        home = type(each).__module__
+        if home.partition(".")[0] not in ("pipelines", "__main__"):
+            cloudpickle.register_pickle_by_value(  # type: ignore[no-untyped-call]
+                sys.modules[home]
+            )

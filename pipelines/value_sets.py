@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from pipelines.aggregates import Aggregates, Distinct, Quantile
 from pipelines.blobs import Int64s, from_blob, numbers, to_blob
-from pipelines.lookup import count_at_or_before
+from pipelines.lookup import count_at_or_before, differs, order_of, running_sums
 from pipelines.pending import PendingChanges, Store
-from pipelines.ring import NO_PEER, Changes, concat_changes, order_of
+from pipelines.ring import NO_PEER, Changes, concat_changes
 
 CELL_COLUMNS = ("value", "count")
 
@@ -106,6 +106,7 @@ class ValueSet:
         ]
         self.rows = [row for _, rows in self._blocks for row in range(rows.start, rows.stop)]
         blob = store.get(self._name)
+        self._is_stored = blob is not None
         empty = np.empty(0, dtype=np.int64)
         self._key, self._value, self._count = empty, empty, empty
         if blob is not None:
@@ -122,14 +123,12 @@ class ValueSet:
         if len(later.window):
             self.pending.add(later, serial + 1)
         due = changes.where(now)
-        order = order_of(due.key, due.window) if len(due.key) else np.empty(0, dtype=np.int64)
-        due = due.where(order)
+        due = due.where(order_of(due.key, due.window))
         # Cells that are there, and cells that come: ordered by key and value.
         key = np.concatenate([self._key, due.key])
         value = np.concatenate([self._value, due.delta[0]])
         by_cell = np.lexsort((value, key))
-        fresh = np.ones(len(by_cell), dtype=bool)
-        fresh[1:] = (np.diff(key[by_cell]) != 0) | (np.diff(value[by_cell]) != 0)
+        fresh = differs(key[by_cell], value[by_cell])
         cell_of = np.empty(len(by_cell), dtype=np.int64)
         cell_of[by_cell] = np.cumsum(fresh) - 1
         there = len(self._key)
@@ -180,21 +179,17 @@ class ValueSet:
         low = int(self._window.min(initial=0)) - 1
         time = np.concatenate([np.full(num, low), self._window])
         delta = np.concatenate([self._count, self._delta])
-        order = order_of(cell, time) if num else np.empty(0, dtype=np.int64)
+        order = order_of(cell, time)
         cell, time, delta = cell[order], time[order], delta[order]
-        begins = np.ones(len(cell), dtype=bool)
-        begins[1:] = cell[1:] != cell[:-1]
-        total = np.cumsum(delta)
-        count = total - (total - delta)[begins][np.cumsum(begins) - 1]
+        count = running_sums(delta, differs(cell))
         # Of several changes in a window the last one counts.
-        last = np.ones(len(cell), dtype=bool)
-        last[:-1] = begins[1:] | (time[1:] != time[:-1])
+        last = np.append(differs(cell, time)[1:], True)[: len(cell)]
         cell, time, alive = cell[last], time[last], (count[last] > 0).astype(np.int64)
         step = alive.copy()
         step[1:] -= np.where(cell[1:] == cell[:-1], alive[:-1], 0)
         # Cells' steps, summed by key and window, are the steps of the key's number of values.
         owner = self._key[cell]
-        order = order_of(owner, time) if num else np.empty(0, dtype=np.int64)
+        order = order_of(owner, time)
         owner, time, total = owner[order], time[order], np.cumsum(step[order])
         place = count_at_or_before(owner, time, key, window)
         start = np.searchsorted(owner, key)
@@ -205,7 +200,7 @@ class ValueSet:
         """Write the cells that are left."""
         left = self._count > 0
         if not left.any():
-            if self._store.get(self._name) is not None:
+            if self._is_stored:
                 self._store.remove(self._name)
             return
         arrays: list[Any] = [

@@ -17,21 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from partitioners import PARTITIONERS
 from partitioners.errors import InputError, KeyspreadError, nearest
-from pipelines.benchmark.parts import check_run
+from pipelines.benchmark.parts import check_run, shipped_config
 from pipelines.benchmark.prepare import RunConfig, make_run_folder, new_run_id
 from pipelines.benchmark.progress import RunProgress, progress_bars
 from pipelines.benchmark.run import execute
-from pipelines.benchmark.site import Site, open_site
+from pipelines.benchmark.site import QUICK_START, Site, open_site
 from pipelines.interrupt import stoppable
-from pipelines.workloads import WORKLOADS, create_workload
+from pipelines.workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 PARTITIONS = 4
 EXACT = "exact"
-# Many short queries: the JVM's second compiler would take more time than it gives.
-QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def run_verification(
     runs = list(product(cases(workloads), known_partitioners(partitioners)))
     verify_id = new_run_id()
     configs = [
-        _config(f"{verify_id}-{number}", name, options, partitioner)
+        shipped_config(f"{verify_id}-{number}", name, partitioner, PARTITIONS, options)
         for number, ((name, options), partitioner) in enumerate(runs, 1)
     ]
     verdicts: list[Verdict] = []
@@ -149,23 +147,6 @@ def run_verification(
                     verdicts.append(_verdict(config, folder / "runs", opened, progress))
                 bars.update(task, completed=len(configs), unit="")
     return verdicts
-
-
-def _config(run_id: str, name: str, options: dict[str, Any], partitioner: str) -> RunConfig:
-    workload = create_workload(name, **options)
-    return RunConfig(
-        run_id=run_id,
-        workload=name,
-        workload_options=options,
-        inputs=(str(workload.default_input),),
-        encoding=workload.default_encoding,
-        partitioner=partitioner,
-        partitions=PARTITIONS,
-        window_ms=workload.default_window_ms,
-        slide_ms=workload.default_slide_ms,
-        emit=workload.default_emit,
-        top=workload.k,
-    )
 
 
 def _verdict(config: RunConfig, runs_dir: Path, site: Site, progress: RunProgress) -> Verdict:

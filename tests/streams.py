@@ -131,6 +131,13 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: [(value is not None, value) for value in row.values()])
 
 
+def out_of_order(num_records: int, span_ms: int, jitter_ms: int, seed: int = 0) -> list[int]:
+    """Times that grow but for a jitter; some are negative."""
+    random = np.random.default_rng(seed)
+    times = np.sort(random.integers(-span_ms // 4, span_ms, num_records))
+    return (times - random.integers(0, jitter_ms + 1, num_records)).tolist()
+
+
 def deal(
     rows: Sequence[Row],
     timestamps: Sequence[int],

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from streams import Engine, Row, deal
+from streams import Engine, Row, deal, out_of_order
 
 from partitioners.errors import RunError
 from pipelines import wide
@@ -182,8 +182,7 @@ def test_windows_equal_plain_python(
 ) -> None:
     size_ms, slide_ms = max(size_ms, slide_ms), min(size_ms, slide_ms)
     random = np.random.default_rng(seed)
-    times = np.sort(random.integers(-span_ms // 4, span_ms, NUM_RECORDS))
-    times = (times - random.integers(0, jitter_ms + 1, NUM_RECORDS)).tolist()
+    times = out_of_order(NUM_RECORDS, span_ms, jitter_ms, seed)
     keys = [b"abc"[i : i + 1] for i in random.integers(0, 3, NUM_RECORDS).tolist()]
     xs = [XS[i] for i in random.integers(0, len(XS), NUM_RECORDS).tolist()]
     rows: list[Row] = [
@@ -199,8 +198,7 @@ def test_windows_equal_plain_python(
 @pytest.mark.parametrize("batch_rows", [50, 1_000, 10**6])
 def test_blocks_turn_within_and_between_batches(tmp_path: Path, batch_rows: int) -> None:
     random = np.random.default_rng(5)
-    times = np.sort(random.integers(0, 60_000, 4_000))
-    times = (times - random.integers(0, 2_500, 4_000)).tolist()
+    times = out_of_order(4_000, 60_000, 2_499, seed=5)
     rows: list[Row] = [
         (b"key-%d" % key, b"%d,-,%d" % (time, x))
         for key, time, x in zip(

@@ -6,16 +6,14 @@ Replay and stages are the real ones; lists stand for Kafka and Spark, which have
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 import pytest
 from naive_windows import Naive, naive_sums
-from streams import Engine, Row
+from streams import Engine
+from workload_runs import TopicLists
 
 from partitioners import PARTITIONERS
 from pipelines.benchmark.parts import make_content, make_workload
@@ -33,23 +31,6 @@ PARTITIONS, SHARDS, BATCH_RECORDS = (1, 3, 8), (1, 2, 5), (1_000, 77_777, NUM_RE
 ALL_CUTS = list(product(PARTITIONS, SHARDS, BATCH_RECORDS))
 random.Random(5).shuffle(ALL_CUTS)
 CUTS = list(zip(sorted(PARTITIONERS), ALL_CUTS, strict=False))
-
-
-@dataclass
-class TopicLists:
-    """Takes what a replay sends."""
-
-    partitions: list[list[Row]]
-    order: list[int] = field(default_factory=list)  # the partition of each message
-
-    def send(self, keys: pa.Array, values: pa.Array, partitions: npt.NDArray[np.int32]) -> None:
-        self.order += partitions.tolist()
-        rows = zip(keys.to_pylist(), values.to_pylist(), strict=True)
-        for partition, row in zip(partitions.tolist(), rows, strict=True):
-            self.partitions[partition].append(row)
-
-    def finish(self, *, stopped: bool) -> int:  # noqa: ARG002  nothing is under way here
-        return len(self.order)
 
 
 @pytest.fixture(scope="module")

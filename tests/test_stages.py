@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_windows import Values, changed_only, naive_sums, top_only
-from streams import Engine, Row, deal
+from streams import Engine, Row, deal, out_of_order
 
 from partitioners.errors import RunError
 from pipelines.panes import Windows
@@ -26,12 +26,6 @@ def keyed(timestamps: list[int], seed: int = 0) -> list[Row]:
         (KEYS[(key - 1) % len(KEYS)], b"%d,-,%d" % (timestamp, x))
         for timestamp, key, x in zip(timestamps, keys, xs, strict=True)
     ]
-
-
-def out_of_order(num_records: int, span_ms: int, jitter_ms: int, seed: int = 0) -> list[int]:
-    random = np.random.default_rng(seed)
-    times = np.sort(random.integers(-span_ms // 4, span_ms, num_records))
-    return (times - random.integers(0, jitter_ms + 1, num_records)).tolist()
 
 
 def values_of(engine: Engine) -> Values:

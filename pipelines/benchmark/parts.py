@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +28,39 @@ def make_workload(config: RunConfig) -> Workload:
         InputError: Unknown name or option.
     """
     return create_workload(config.workload, **config.workload_options)
+
+
+def shipped_config(
+    run_id: str,
+    name: str,
+    partitioner: str,
+    partitions: int,
+    options: Mapping[str, Any] | None = None,
+) -> RunConfig:
+    """Configure a run of a workload on the data that ships with it, in its own windows.
+
+    Args:
+        run_id: Of the run.
+        name: The workload; one with a `default_input`.
+        partitioner: Its name.
+        partitions: Of the topic.
+        options: The workload's.
+    """
+    workload = create_workload(name, **(options or {}))
+    assert workload.default_input is not None
+    return RunConfig(
+        run_id=run_id,
+        workload=name,
+        workload_options=dict(options or {}),
+        inputs=(str(workload.default_input),),
+        encoding=workload.default_encoding,
+        partitioner=partitioner,
+        partitions=partitions,
+        window_ms=workload.default_window_ms,
+        slide_ms=workload.default_slide_ms,
+        emit=workload.default_emit,
+        top=workload.k,
+    )
 
 
 def make_partitioners(config: RunConfig) -> list[Partitioner]:

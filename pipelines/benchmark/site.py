@@ -38,6 +38,9 @@ _MASTER_PORT = 7077
 
 Say = Callable[[str], None]
 
+# For short queries on little data: the JVM's second compiler would take more time than it gives.
+QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+
 
 @dataclass(frozen=True, slots=True)
 class Site:

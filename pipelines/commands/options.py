@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from partitioners.option_values import parse_value
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 RunsDir = Annotated[Path, typer.Option("--runs-dir", help="Folder that keeps the runs.")]
 Bootstrap = Annotated[
@@ -68,19 +70,7 @@ def parse_typed_pairs(pairs: list[str] | None, option: str) -> dict[str, Any]:
         >>> parse_typed_pairs(["d=5", "epsilon=0.1", "cardinality=hll", "distinct=false"], "-o")
         {'d': 5, 'epsilon': 0.1, 'cardinality': 'hll', 'distinct': False}
     """
-    return {key: _typed(value) for key, value in parse_pairs(pairs, option).items()}
-
-
-def _typed(text: str) -> Any:
-    words = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    return {key: parse_value(value) for key, value in parse_pairs(pairs, option).items()}
 
 
 def kafka_settings(file: Path | None, pairs: list[str] | None) -> dict[str, str]:
