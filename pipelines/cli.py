@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -60,13 +61,31 @@ def options(
     del version  # its callback has ended the program
 
 
-def main() -> None:
-    """Run the command line."""
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line.
+
+    Args:
+        arguments: Without the program's name; None: those of this process.
+
+    Raises:
+        SystemExit: Always, with the exit code.
+    """
+    from pipelines.commands.errors import EXIT_BAD_INPUT, tell
     from pipelines.interrupt import Interrupted, raise_on_stop_signals
 
+    given = sys.argv[1:] if arguments is None else arguments
     raise_on_stop_signals()
     try:
-        app()
+        code = app(given, prog_name="keyspread", standalone_mode=False)
+    except typer.TyperException as error:
+        from pipelines.commands.usage import usage_sentence
+
+        if (sentence := usage_sentence(error)) is None:  # a group alone: its help
+            typer.echo(error.message, err=True)
+        else:
+            tell(sentence, EXIT_BAD_INPUT, as_json="--json" in given)
+        code = EXIT_BAD_INPUT
     except Interrupted as error:  # before a command began
-        typer.secho(f"keyspread: {error}", err=True)
-        raise SystemExit(error.exit_code) from None
+        tell(str(error), error.exit_code, as_json="--json" in given)
+        code = error.exit_code
+    raise SystemExit(code if isinstance(code, int) else 0)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import app
+from pipelines.cli import main
 
 Keyspread = Callable[..., tuple[int, str, str]]
 
@@ -25,7 +25,7 @@ def keyspread(capfd: pytest.CaptureFixture[str]) -> Keyspread:
     def run(*args: object) -> tuple[int, str, str]:
         capfd.readouterr()
         with pytest.raises(SystemExit) as left:
-            app([str(arg) for arg in args])
+            main([str(arg) for arg in args])
         out, err = capfd.readouterr()
         return int(left.value.code or 0), out, err
 
@@ -162,14 +162,14 @@ def test_a_runs_folder_that_cannot_be_made(
 # with environment and arguments comes in, one with exit code, stdout and stderr goes out.
 COMMANDS = """
 import contextlib, io, json, os, sys
-from pipelines.cli import app
+from pipelines.cli import main
 for line in sys.stdin:
     environment, args = json.loads(line)
     os.environ.update(environment)
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            app(args)
+            main(args)
         except SystemExit as left:
             code = left.code or 0
     print(json.dumps([code, out.getvalue(), err.getvalue()]), flush=True)
@@ -349,11 +349,41 @@ def test_the_program_says_what_it_is(keyspread: Keyspread) -> None:
         assert command in out
 
 
-def test_a_wrong_command_or_type_is_a_usage_error(keyspread: Keyspread) -> None:
-    assert keyspread("rnu")[0] == 2
-    code, _, err = keyspread("run", "wordcount", "--partitions", "many")
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ("rnu", '`keyspread` has no command "rnu": did you mean "run"?'),
+        ("broker strat", '`keyspread broker` has no command "strat": did you mean "start"?'),
+        ("--versoin", 'no option "--versoin": did you mean "--version"?'),
+        ("run wordcount --partitionr pkg", 'no option "--partitionr": did you mean "--partition'),
+        ("run wordcount --partitions many", "--partitions must be a whole number: see `keyspread"),
+        ("run wordcount --speedup x", "--speedup must be a number"),
+        ("run wordcount --partitions", "--partitions needs a value"),
+        ("run wordcount words.txt", '`keyspread run` does not take "words.txt": leave it out'),
+        ("bench memory --keys 0", "--keys must be 1 or more"),
+        ("produce", "`keyspread produce` needs --topic"),
+        ("report", "`keyspread report` needs RUN"),
+    ],
+)
+def test_a_command_line_that_cannot_be_read(
+    keyspread: Keyspread, args: str, sentence: str
+) -> None:
+    code, out, err = keyspread(*args.split())
     assert code == 2
-    assert "--partitions" in err
+    assert out == ""
+    assert err.startswith("keyspread: ")
+    assert sentence in err
+    assert len(err.splitlines()) == 1
+    code, out, _ = keyspread(*args.split(), "--json")
+    if args != "run wordcount --partitions":  # there `--json` is the value
+        assert sentence in json.loads(out)["error"]["message"]
+
+
+@pytest.mark.parametrize("group", ["", "broker", "bench", "data"])
+def test_a_group_of_commands_alone_shows_its_help(keyspread: Keyspread, group: str) -> None:
+    code, _, err = keyspread(*group.split())
+    assert code == 2
+    assert err.startswith("Usage: keyspread")
 
 
 @pytest.mark.parametrize(
@@ -374,13 +404,13 @@ def test_a_benchmark_out_of_range_starts_nothing(
     code, out, err = keyspread("bench", *args)
     assert code == 2
     assert out == ""
-    assert f"Invalid value for '{args[1]}': " in err
+    assert f"keyspread: {args[1]} must be " in err
 
 
 def test_help_does_not_wait_for_heavy_imports() -> None:
     code = (
-        "import sys; from pipelines.cli import app\n"
-        "try: app(['run', '--help'])\n"
+        "import sys; from pipelines.cli import main\n"
+        "try: main(['run', '--help'])\n"
         "except SystemExit: pass\n"
         "heavy = {'numba', 'pyspark', 'duckdb', 'polars', 'confluent_kafka'} & set(sys.modules)\n"
         "print(sorted(heavy), file=sys.stderr)"
@@ -414,7 +444,7 @@ def test_a_stop_before_a_command_begins_is_told_like_any_other() -> None:
     """The command's own imports take a while: a signal may come in the midst of them."""
     program = (
         "import os, signal, pipelines.cli as cli\n"
-        "cli.app = lambda: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "cli.app = lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM)\n"
         "cli.main()"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

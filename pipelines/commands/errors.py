@@ -69,7 +69,12 @@ def explains_errors(command: Command) -> Command:
 
 
 def _leave(message: str, code: int, as_json: bool) -> None:
+    tell(message, code, as_json)
+    raise typer.Exit(code)
+
+
+def tell(message: str, code: int, as_json: bool) -> None:
+    """Say an error on stderr, and with `--json` as the one object on stdout."""
     typer.secho(f"keyspread: {message}", err=True)
     if as_json:
         typer.echo(json.dumps({"error": {"message": message, "exit_code": code}}))
-    raise typer.Exit(code)

@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from partitioners import PARTITIONERS, create
 from partitioners.streams import uniform, zipf
-from pipelines.cli import app
+from pipelines.cli import main
 from pipelines.key_names import redact_key
 from tests.integration.programs import COMMAND, ROOT
 
@@ -36,7 +36,7 @@ def advise(bootstrap: str, capfd: pytest.CaptureFixture[str]) -> Advise:
         code = 0
         try:
             # What is said twice counts as it is said last.
-            app([str(arg) for arg in ["advise", "--bootstrap", bootstrap, *args]])
+            main([str(arg) for arg in ["advise", "--bootstrap", bootstrap, *args]])
         except SystemExit as left:
             code = int(left.code or 0)
         out, err = capfd.readouterr()

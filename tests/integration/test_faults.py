@@ -21,7 +21,7 @@ from pipelines.benchmark.progress import RunProgress, progress_bars
 from pipelines.benchmark.run import execute
 from pipelines.benchmark.site import Site
 from pipelines.broker import EmbeddedBroker
-from pipelines.cli import app
+from pipelines.cli import main
 from pipelines.topics import client_settings
 from tests.integration.programs import Program, keyed_lines, run_json
 
@@ -94,7 +94,7 @@ def test_ctrl_c_then_a_lost_commit_then_kill_9_then_resume(
         "a batch more",
     )
     with pytest.raises(SystemExit) as refused:
-        app(resume)
+        main(resume)
     assert refused.value.code == 2
     assert f"is live (process {program.process.pid})" in capfd.readouterr().err
     code, _, _ = program.stop(signal.SIGKILL)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from partitioners import create
-from pipelines.cli import app
+from pipelines.cli import main
 from tests.integration.programs import COMMAND, ROOT
 from tests.integration.reading import read_topic
 
@@ -29,7 +29,7 @@ def produce(
         fixed = ["--bootstrap", bootstrap, "--dead-letters", tmp_path / "dead.jsonl", "--json"]
         try:
             # What is said twice counts as it is said last.
-            app([str(arg) for arg in ["produce", *fixed, *args]])
+            main([str(arg) for arg in ["produce", *fixed, *args]])
         except SystemExit as left:
             code = int(left.code or 0)
         out, err = capfd.readouterr()

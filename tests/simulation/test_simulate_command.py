@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pipelines.cli import app
+from pipelines.cli import main
 
 FAST = ["--records", "5000", "--window-ms", "1000", "--jobs", "1"]
 
@@ -18,7 +18,7 @@ def keyspread(capfd):
     def run(*args):
         capfd.readouterr()
         with pytest.raises(SystemExit) as left:
-            app(["simulate", *map(str, args)])
+            main(["simulate", *map(str, args)])
         out, err = capfd.readouterr()
         return int(left.value.code or 0), out, err
 
