@@ -9,11 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame
+import polars as pl
+from pyspark.sql import DataFrame, Row
 
 from pipelines.batch_log import BatchLog
 from pipelines.listener import BatchProgress
-from pipelines.sinks import ResultWriter
+from pipelines.sinks import ResultWriter, Sink
 from pipelines.stages import REDUCED, sink_stage
 from pipelines.summary import QuerySummary, batch_record
 
@@ -24,32 +25,31 @@ class BatchSink:
     def __init__(
         self,
         writer: ResultWriter,
+        log_dir: Path,
         on_batch: Callable[[BatchProgress], None] | None,
     ) -> None:
         self._writer = writer
+        self._on_driver = writer.on_driver
         self._on_batch = on_batch
-        self._log = BatchLog(Path(writer.folder))
+        self._log = BatchLog(log_dir)
         self.lock = threading.Lock()
         self.last_batch_id = -1
         self.summary = QuerySummary()
         for batch in self._log.read():
             self._add(batch)
 
-    @property
-    def folder(self) -> Path:
-        """Where the results are."""
-        return Path(self._writer.folder)
+    def results(self) -> pl.DataFrame:
+        """What the first sink that can be read back holds."""
+        sinks = self._writer.sinks
+        readable = [sink for sink in sinks if type(sink).read is not Sink.read]
+        return (*readable, *sinks)[0].read()
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Write one batch."""
         if batch_id <= self.last_batch_id:
             self._forget_from(batch_id)
         rows = frame.mapInArrow(sink_stage(self._writer, batch_id), REDUCED).collect()
-        written = 0
-        if self._writer.emit == "top":
-            written = self._writer.write_top(
-                [bytes(row["runs"]) for row in rows if row["runs"]], batch_id
-            )
+        at_driver = self._write_here(rows, batch_id)
         shards = sorted(
             (
                 {"shard": row["shard"], **json.loads(row["summary"])}
@@ -58,7 +58,9 @@ class BatchSink:
             ),
             key=lambda shard: int(shard["shard"]),
         )
-        written += sum(shard["rows"] for shard in shards)
+        written = max(at_driver, sum(shard["rows"] for shard in shards))
+        for sink in self._writer.sinks:
+            sink.commit(batch_id)
         batch = batch_record(
             batch_id,
             shards,
@@ -72,6 +74,18 @@ class BatchSink:
             self._add(batch)
         if self._on_batch is not None:
             self._on_batch(BatchProgress(batch_id, self.summary.records, self.summary.windows))
+
+    def _write_here(self, rows: list[Row], batch_id: int) -> int:
+        """Write what the driver writes; returns the number of rows."""
+        handed = [(row["shard"], bytes(row["runs"])) for row in rows if row["runs"]]
+        if self._writer.emit == "top":
+            return self._on_driver.write_top([blob for _, blob in handed], batch_id)
+        by_shard: dict[int, list[bytes]] = {}
+        for shard, blob in handed:
+            by_shard.setdefault(shard, []).append(blob)
+        return sum(
+            self._on_driver.write_shard(blobs, batch_id, shard) for shard, blobs in by_shard.items()
+        )
 
     def _add(self, batch: dict[str, Any]) -> None:
         self.summary.add(batch, self._writer.windows, self._writer.workload)

@@ -10,7 +10,7 @@ import contextlib
 import json
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -31,7 +31,7 @@ from pipelines.processor import ShardProcessor
 from pipelines.query import Query
 from pipelines.reduce import ShardReducer
 from pipelines.shards import shard_labels
-from pipelines.sinks import ResultWriter
+from pipelines.sinks import ParquetSink, ResultWriter, Sink
 from pipelines.stages import COMBINED, REDUCED, combine_stage
 from pipelines.summary import QuerySummary
 
@@ -142,11 +142,12 @@ class RunningQuery:
         return self.summary()
 
     def results(self) -> pl.DataFrame:
-        """The results there are so far, with emit "changed" or "top" as these are written."""
-        folder = self._sink.folder
-        if not any(folder.glob("*.parquet")):
-            return pl.DataFrame()
-        return pl.read_parquet(folder / "*.parquet")
+        """The results there are so far, with emit "changed" or "top" as these are written.
+
+        Raises:
+            InputError: No sink of this query is read back here.
+        """
+        return self._sink.results()
 
     def summary(self) -> QuerySummary:
         """Counts and times so far, earlier lives on the same results included."""
@@ -177,6 +178,7 @@ def start(
     batch_records: int = 1_000_000,
     kafka_options: Mapping[str, str] | None = None,
     listener: Callable[[BatchProgress], None] | None = None,
+    sinks: Sequence[Sink] | None = None,
 ) -> RunningQuery:
     """Start a query over a topic from its beginning, or go on where its checkpoint is.
 
@@ -189,7 +191,7 @@ def start(
         num_shards: Reducers, each one Spark state partition.
         window_ms: Size of the windows.
         slide_ms: Slide of the windows.
-        results_dir: Where Parquet files and the batch log go.
+        results_dir: Where the batch log goes, and Parquet files where no sinks are given.
         checkpoint_dir: Spark's checkpoint.
         lateness_ms: How far a partition's watermark stays behind its event time (mode `records`).
         progress: `watermarks`: every partition carries watermark records; `records`: none does.
@@ -200,10 +202,11 @@ def start(
         batch_records: Records in a batch at most.
         kafka_options: Further options of the Kafka client, such as security settings.
         listener: Called after each batch, in a thread of Spark's.
+        sinks: Where results go; None: Parquet files in `results_dir`.
 
     Raises:
-        InputError: An option is out of range, the topic has other partitions, or the checkpoint
-            belongs to other settings.
+        InputError: An option is out of range, a sink cannot take the results, the topic has other
+            partitions, or the checkpoint belongs to other settings.
     """
     windows = Windows(window_ms, slide_ms)
     if emit not in EMITS:
@@ -228,13 +231,17 @@ def start(
     client = {**(kafka_options or {}), "bootstrap.servers": bootstrap}
     # With too few the query would never end.
     require_partitions(spark, client, topic, num_partitions)
+    into = (ParquetSink(results_dir),) if sinks is None else tuple(sinks)
+    writer = ResultWriter(into, workload, windows, emit, k)
+    for each in into:
+        each.open(writer.shape)
     _pin(Path(checkpoint_dir), pinned)
     by_records = progress == "records"
     combiner = Combiner(workload, windows, num_shards, lateness_ms if by_records else None)
     reducer = ShardReducer(
         workload.aggregates, windows, None if by_records else num_partitions, emit, k
     )
-    sink = BatchSink(ResultWriter(str(results_dir), workload, windows, emit, k), listener)
+    sink = BatchSink(writer, Path(results_dir), listener)
     # A session of its own: the number of state partitions is not the next query's affair.
     session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", str(num_shards))

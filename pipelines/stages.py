@@ -64,11 +64,14 @@ def combine_stage(combiner: Combiner) -> ArrowStage:
 def sink_stage(writer: ResultWriter, batch_id: int) -> ArrowStage:
     """The function for `mapInArrow` over a shard's output: writes its rows, hands on the summary.
 
-    With emit `top` it writes nothing and hands on the shard's candidates: the driver merges them.
+    What the driver writes, such as a top that it merges first, is handed on as it is.
     """
+    at_workers = writer.at_workers
+    hands_on = bool(writer.on_driver.sinks)
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        shard, summary, candidates = -1, "", b""
+        shard, summary = -1, ""
+        kept: list[bytes] = []
 
         def blobs() -> Iterator[bytes]:
             nonlocal shard, summary
@@ -77,20 +80,24 @@ def sink_stage(writer: ResultWriter, batch_id: int) -> ArrowStage:
                     shard = row["shard"]
                     summary = row["summary"] or summary
                     if row["runs"]:
+                        if hands_on:
+                            kept.append(row["runs"])
                         yield row["runs"]
 
         source = blobs()
         first = next(source, None)
         started = time.perf_counter()
-        if writer.emit == "top":
-            for candidates in [first, *source] if first else []:
-                yield _reduced(shard, "", candidates)
-        elif first is not None:
-            rows = writer.write_shard(_chain(first, source), batch_id, shard)
+        rows = 0
+        if first is not None and at_workers.sinks:
+            rows = at_workers.write_shard(_chain(first, source), batch_id, shard)
+        for _rest in source:
+            pass
+        for blob in kept:
+            yield _reduced(shard, "", blob)
         if shard < 0:
             return
         values = json.loads(summary)
-        values["rows"] = 0 if writer.emit == "top" or first is None else rows
+        values["rows"] = rows
         values["sink_seconds"] = time.perf_counter() - started
         yield _reduced(shard, json.dumps(values), b"")
 

@@ -16,7 +16,7 @@ from pipelines.combine import Combiner
 from pipelines.panes import Windows
 from pipelines.punctuation import END_MS, encode_watermark
 from pipelines.reduce import ShardReducer
-from pipelines.sinks import ResultWriter
+from pipelines.sinks import ParquetSink, ResultWriter
 from pipelines.summary import QuerySummary, batch_record
 from pipelines.workloads import Workload
 
@@ -67,7 +67,9 @@ class Engine:
         self.reducer = ShardReducer(
             self.workload.aggregates, self.windows, holding, self.emit, self.k
         )
-        self.writer = ResultWriter(str(self.folder), self.workload, self.windows, self.emit, self.k)
+        self.writer = ResultWriter(
+            (ParquetSink(self.folder),), self.workload, self.windows, self.emit, self.k
+        )
         self.stores = [MemoryStore() for _ in range(self.num_shards)]
         self.summary = QuerySummary()
         self.batch_id = 0
