@@ -10,6 +10,7 @@ How it slides:
 | "newest" | needs nothing: the newest pane decides, and leaves last | the latest event time |
 | "stacks" | is forgotten: two stacks of combined panes (`stacks`) | minimum, first, a user's own |
 | "values" | its values are deducted one by one (`value_sets`) | quantiles, distinct values |
+| "derived" | needs nothing: it follows from the other states of the key | a ratio to rank by |
 
 Integers only, so that a window's value never depends on how often it slid or in which order its
 parts came; money and measured decimals are scaled to integers by the workload. Sums have any size.
@@ -31,7 +32,7 @@ from partitioners.errors import InputError
 from pipelines import wide
 
 Int64s = npt.NDArray[np.int64]
-Slides = Literal["adds", "newest", "stacks", "values"]
+Slides = Literal["adds", "newest", "stacks", "values", "derived"]
 ByColumn = Literal["sum", "min", "max"]
 Gives = Literal["integer", "value", "total", "real"]
 
@@ -316,9 +317,17 @@ class First(Last):
 
 @dataclass(frozen=True)
 class OfValues(Aggregate):
-    """Needs every value of a column, with how often it is there."""
+    """Needs every value of a column, with how often it is there.
+
+    Attributes:
+        absent: A record with this value has none; None: every record has one.
+        last_ms: Only values of so long before the window's end count; None: of the whole window.
+            What is said of one aggregate of a column holds for all of that column.
+    """
 
     column: str
+    absent: int | None = field(default=None, kw_only=True)
+    last_ms: int | None = field(default=None, kw_only=True)
     slides: ClassVar[Slides] = "values"
     by_column: ClassVar[ByColumn | None] = "max"
 
@@ -364,6 +373,30 @@ class Distinct(OfValues):
     """How many different values an integer column has, exactly."""
 
     neutral: ClassVar[tuple[int, ...]] = (0,)
+
+
+@dataclass(frozen=True)
+class Derived(Aggregate):
+    """A number that follows from the other states of a key: what its windows are ranked by.
+
+    A key whose number is `SMALLEST` has no place in the ranking.
+    """
+
+    neutral: ClassVar[tuple[int, ...]] = (SMALLEST,)
+    slides: ClassVar[Slides] = "derived"
+    by_column: ClassVar[ByColumn | None] = "max"
+
+    def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
+        """See `Aggregate`; there is nothing to carry."""
+        return [np.full(len(columns[TIMESTAMP]), SMALLEST, dtype=np.int64)]
+
+    @abstractmethod
+    def derive(self, states: Mapping[str, Int64s]) -> Int64s:
+        """The number of each key and window.
+
+        Args:
+            states: The other state columns by name, int64[n] each.
+        """
 
 
 @dataclass(frozen=True)
@@ -421,6 +454,17 @@ class Aggregates:
         """The columns of which every value is needed."""
         columns = [each.column for each in self.all if isinstance(each, OfValues)]
         return tuple(dict.fromkeys(columns))
+
+    def value_rules(self, column: str) -> tuple[int | None, int | None]:
+        """`absent` and `last_ms` of a column of which every value is needed."""
+        found = [each for each in self.all if isinstance(each, OfValues) and each.column == column]
+        return found[0].absent, found[0].last_ms
+
+    def derive(self, states: Int64s) -> None:
+        """Set the states that follow from others, int64[num state columns, n], in place."""
+        for each, rows in self.blocks:
+            if isinstance(each, Derived):
+                states[rows] = each.derive(dict(zip(self.names, states, strict=True)))
 
     def neutral(self) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         """The state of no records, as an int64 column [num state columns, 1]."""

@@ -57,10 +57,11 @@ def aggregate_records(
     states = [state for each in aggregates.all for state in each.create(columns)]
     tags = np.full(len(key), ON_TIME, dtype=np.int64) if enter is None else enter
     ones = np.ones(len(key), dtype=np.int64)
-    cells = {
-        name: count_cells([Cells(pane, tags, key, columns[name], ones)])
-        for name in aggregates.value_columns
-    }
+    cells = {}
+    for name in aggregates.value_columns:
+        each = Cells(pane, tags, key, columns[name], ones)
+        absent, _ = aggregates.value_rules(name)
+        cells[name] = count_cells([each if absent is None else each.where(each.value != absent)])
     low = int(pane.min())
     if enter is None and (int(pane.max()) - low + 1) * len(keys) < 2**62:
         groups, combined = combine_groups(

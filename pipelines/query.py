@@ -46,7 +46,7 @@ class Query(ABC):
     name: ClassVar[str]
     key_fields: ClassVar[tuple[pa.Field, ...]]
     value_fields: ClassVar[tuple[pa.Field, ...]]
-    aggregates: ClassVar[Aggregates]
+    aggregates: Aggregates
     k: ClassVar[int] = 10
 
     @abstractmethod
@@ -65,6 +65,14 @@ class Query(ABC):
         except pa.ArrowInvalid:
             return np.array([key is None or _is_utf8(key) for key in keys.to_pylist()])
         return None
+
+    def why_dead(self, keys: pa.Array, values: pa.Array) -> list[str]:
+        """Why records are none of this workload's; called for those that `decode` refused only."""
+        valid = self.valid_keys(keys)
+        name = f"its value is no record of {self.name}"
+        if valid is None:
+            return [name] * len(values)
+        return [name if each else "its key is none of a text column" for each in valid]
 
     def finish_keys(self, keys: pa.Array) -> list[pa.Array]:
         """Turn raw keys (binary, all different) into the key columns."""

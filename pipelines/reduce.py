@@ -33,6 +33,7 @@ from pipelines.ring import (
     covered,
     partial_changes,
     slide,
+    unchanged,
 )
 from pipelines.stacks import LatePartials, TwoStacks
 from pipelines.top import top_of_windows
@@ -247,8 +248,14 @@ class ShardReducer:
         counts["on_time"] += int(states[0].sum()) - num_late
         counts["partial_rows"] += len(first)
         ids = table.ids(partials.keys)
+        early = []
         for column, cells in partials.cells.items():
             cell_first, cell_exit = self._windows_of(cells.pane)
+            _, last_ms = self.aggregates.value_rules(column)
+            if last_ms is not None and last_ms < self.windows.size_ms:
+                start = cells.pane * self.windows.pane_ms
+                cell_exit = self.windows.exit_window(start - (self.windows.size_ms - last_ms))
+                early.append((cell_exit, ids[cells.key]))
             cell_enter = np.maximum(np.maximum(cells.enter, cell_first), open_window)
             value_sets[column].changes.append(
                 cell_changes(cell_enter, cell_exit, ids[cells.key], cells)
@@ -261,7 +268,15 @@ class ShardReducer:
         if self.aggregates.stacked and late.any():
             stacked = states[self._stacked_rows]
             late_parts.append(LatePartials(enter, exit_, key, stacked).where(late))
-        return partial_changes(enter, exit_, key, states, self.aggregates, late)
+        changes = partial_changes(enter, exit_, key, states, self.aggregates, late)
+        if not early:
+            return changes
+        # Values that leave before their records change a window all the same.
+        noted = [
+            unchanged(window[window >= open_window], key[window >= open_window], self.aggregates)
+            for window, key in early
+        ]
+        return concat_changes([changes, *noted], len(states))
 
     def _windows_of(self, pane: Int64s) -> tuple[Int64s, Int64s]:
         """The first window of each pane, and the first window after it."""

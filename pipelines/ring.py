@@ -135,6 +135,17 @@ def partial_changes(
     )
 
 
+def unchanged(window: Int64s, key: Int64s, aggregates: Aggregates) -> Changes:
+    """Changes that leave the totals alone: windows in which other states of a key change."""
+    order = order_of(key, window)
+    order = order[differs(key[order], window[order])]
+    delta = np.zeros((len(aggregates.names), len(order)), dtype=np.int64)
+    for each, rows in aggregates.blocks:
+        if each.slides == "newest":
+            delta[rows] = np.array(each.neutral)[:, None]
+    return Changes(window[order], key[order], delta, np.full(len(order), NO_PEER))
+
+
 def slide(
     totals: Int64s,
     changes: Changes,
@@ -174,6 +185,7 @@ def slide(
         value[other.rows] = other.values(key, window)
         for row in other.rows:
             value[row, carried] = totals[row, keys]
+    aggregates.derive(value)
     gone = value[0] == 0
     for each, rows in aggregates.blocks:
         value[rows, gone] = np.array(each.neutral)[:, None]

@@ -101,7 +101,8 @@ class QuerySummary:
             self.emitted_ms = np.concatenate(
                 [self.emitted_ms, np.full(len(new), batch["emitted_ms"], dtype=np.int64)]
             )
-            self._take_top(batch["top"], windows, workload)
+            if batch["top"]:
+                self._take_top(batch["top"], windows, workload)
 
     def _take_top(self, top: list[Any], windows: Windows, workload: Query) -> None:
         import pyarrow as pa

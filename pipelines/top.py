@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from pipelines.aggregates import Aggregates
+from pipelines.aggregates import SMALLEST, Aggregates
 from pipelines.blobs import Int64s
 from pipelines.ring import Runs, covered
 
@@ -34,9 +34,11 @@ def top_of_windows(runs: Runs, keys: pa.Array, aggregates: Aggregates, k: int) -
         k: How many.
 
     Returns:
-        Runs of one window each, ordered by window and place.
+        Runs of one window each, ordered by window and place. A key whose first number to rank by
+        is `SMALLEST` has no place.
     """
     runs = runs.live()
+    runs = runs.where(runs.value[aggregates.order_rows[0]] != SMALLEST)
     parts = []
     for start, end in _steps(covered(runs)):
         inside = np.flatnonzero((runs.start < end) & (runs.end > start))

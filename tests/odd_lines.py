@@ -98,6 +98,14 @@ CASES: dict[str, list[tuple[str, str]]] = {
     "gcm-q1": GCM,
     "gcm-q2": GCM,
     "debs-fare": [*TAXI, (taxi(fare="3.505"), "fare amount"), (taxi(fare=""), "fare amount")],
+    "debs-q2": [
+        *TAXI,
+        (taxi(fare="3.505"), "fare amount"),
+        (taxi().replace("0.00,0.00,4.50", "x,0.00,4.50"), "tip amount"),
+        (taxi().replace("-73.956528", "-73.9565281"), "a coordinate"),
+        (taxi().replace("-73.956528", "0"), ""),
+        (taxi(dropoff="2013-01-01 00:09:00").replace("-73.956528", "+74"), ""),
+    ],
     "debs-distance": [*TAXI, (taxi(distance="x"), "trip distance"), (taxi(fare="x"), "")],
     "tpch-q1": [
         *LINEITEM,

@@ -181,7 +181,9 @@ def test_odd_lines_are_rejected_with_their_reason(name: str, size: int) -> None:
     for low in range(0, len(lines), size):
         parsed = parser.parse(chunk(lines[low : low + size], low + 1))
         found |= {line.line_number: line for line in parsed.rejected}
-        records += len(parsed.table)
+        # A trip makes several records in debs-q2, one of them with a profit.
+        profit = parsed.table["value"].to_pylist() if name == "debs-q2" else []
+        records += sum(value[8:16] != bytes(8) for value in profit) or len(parsed.table)
         ignored += parsed.ignored
     wanted = {number: reason for number, (_, reason) in enumerate(CASES[name], 1) if reason}
     assert found.keys() == wanted.keys()

@@ -103,14 +103,19 @@ class Oracle:
             + ") AS rank"
         )
 
+        window_end = f"window_index * {self.config.slide_ms} + {self.config.window_ms}"
+
         def grouped(low: int, high: int) -> str:
             return f"""
                 SELECT {group}, {value_list}{rank}
                 FROM (
-                    SELECT *, unnest(range(
-                        greatest(first_window, {low}), least(last_window + 1, {high})
-                    )) AS window_index
-                    FROM records WHERE first_window < {high} AND last_window >= {low}
+                    SELECT *, {window_end} AS window_end_ms
+                    FROM (
+                        SELECT *, unnest(range(
+                            greatest(first_window, {low}), least(last_window + 1, {high})
+                        )) AS window_index
+                        FROM records WHERE first_window < {high} AND last_window >= {low}
+                    )
                 )
                 GROUP BY {group}
             """
@@ -198,7 +203,7 @@ class Oracle:
         where = ""
         if self.config.emit == "top":
             columns += ", rank"
-            where = f"WHERE rank <= {self.config.top}"
+            where = f"WHERE rank <= {self.config.top} AND {self.workload.oracle_ranked()}"
         wanted = f"SELECT window_index, {columns} FROM expected {where}"
         found = f"SELECT window_index, {columns} FROM results"
         return [

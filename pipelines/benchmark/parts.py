@@ -17,7 +17,7 @@ from pipelines.benchmark.content import TopicContent
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.watermark_clock import WatermarkClock
 from pipelines.input_files import is_pipe
-from pipelines.text_input import InputLines, check_input
+from pipelines.text_input import NOT_DECODED, InputLines, check_input
 from pipelines.workloads import Workload, create_workload
 
 
@@ -86,9 +86,27 @@ def check_run(config: RunConfig) -> None:
     Raises:
         InputError: A name, an option, or the input is no good; or it holds no record.
     """
+    check_options(config)
+    check_inputs(config)
+
+
+def check_options(config: RunConfig) -> None:
+    """Refuse what can be seen to be wrong without a look at the input.
+
+    Raises:
+        InputError: A name or an option is no good.
+    """
     config.check()
-    workload = make_workload(config)
+    make_workload(config).check_windows(config.window_ms, config.slide_ms)
     make_partitioners(config)
+
+
+def check_inputs(config: RunConfig) -> None:
+    """Refuse an input that cannot be read to its end, or holds no record.
+
+    Raises:
+        InputError: It is so.
+    """
     for path in config.inputs:
         if is_pipe(path):
             raise InputError(
@@ -97,7 +115,7 @@ def check_run(config: RunConfig) -> None:
             )
         check_input(path, config.encoding)
     reasons: list[str] = []
-    parser = workload.parser()
+    parser = make_workload(config).parser()
     lines = InputLines(config.inputs, config.encoding, lambda line: reasons.append(line.reason))
     for chunk in lines:
         parsed = parser.parse(chunk)
@@ -105,9 +123,11 @@ def check_run(config: RunConfig) -> None:
             return
         reasons += [line.reason for line in parsed.rejected]
     first = f": {len(reasons):,} bad lines, the first because {reasons[0]}" if reasons else ""
+    mend = "give the input that belongs to the workload"
+    if reasons and reasons[0] == NOT_DECODED:
+        mend = f"name its encoding with --encoding instead of {config.encoding}"
     raise InputError(
-        f"no record for {config.workload} in {', '.join(config.inputs)}{first}; give the input "
-        "that belongs to the workload"
+        f"no record for {config.workload} in {', '.join(config.inputs)}{first}; {mend}"
     )
 
 

@@ -4,6 +4,7 @@
 |---|---|---|---|
 | `wordcount`, `wordcount-topk` | `wordcount.py` | word | count; of the ten most frequent |
 | `debs-q1` | `debs_q1.py` | route | count, last drop-off |
+| `debs-q2` | `debs_q2.py` | 250 m cell | profitability, median profit, empty taxis |
 | `debs-fare`, `debs-distance` | `debs_taxi.py` | medallion | total fare, total distance |
 | `gcm-q1`, `gcm-q2` | `gcm.py` | scheduling class, job | total CPU, mean CPU |
 | `tpch-q1` | `tpch.py` | return flag, line status | the eight columns of Q1 |
@@ -21,6 +22,7 @@ from typing import Any
 from partitioners.errors import InputError, nearest
 from pipelines.workloads.base import Decoded, Parsed, Parser, Workload
 from pipelines.workloads.debs_q1 import DebsQ1
+from pipelines.workloads.debs_q2 import DebsQ2
 from pipelines.workloads.debs_taxi import DebsDistance, DebsFare
 from pipelines.workloads.gcm import GcmQ1, GcmQ2
 from pipelines.workloads.keyed_sum import KeyedSum
@@ -43,6 +45,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "wordcount": WordCount,
     "wordcount-topk": TopWords,
     "debs-q1": DebsQ1,
+    "debs-q2": DebsQ2,
     "debs-fare": DebsFare,
     "debs-distance": DebsDistance,
     "gcm-q1": GcmQ1,

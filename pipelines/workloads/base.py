@@ -77,6 +77,13 @@ class Workload(Query):
     def parser(self) -> Parser:
         """A new parser, at the start of an input."""
 
+    def check_windows(self, window_ms: int, slide_ms: int) -> None:
+        """Refuse windows that the query cannot have.
+
+        Raises:
+            InputError: With the mend.
+        """
+
     @abstractmethod
     def oracle_records(self, connection: duckdb.DuckDBPyConnection, lines: str) -> str:
         """Return SQL for the records of an input, written apart from `parser` and `decode`.
@@ -92,11 +99,18 @@ class Workload(Query):
 
     @abstractmethod
     def oracle_values(self) -> dict[str, str]:
-        """The value columns as SQL aggregates over those records, by name."""
+        """The value columns as SQL aggregates over those records, by name.
+
+        Beside the columns of the records there is `window_end_ms`.
+        """
 
     def oracle_order(self) -> str:
         """SQL aggregate expressions that order the keys of a window, as in ORDER BY."""
         return "count(*) DESC"
+
+    def oracle_ranked(self) -> str:
+        """SQL condition on the value columns: which keys have a place in that order."""
+        return "true"
 
     def oracle_gone(self) -> dict[str, Any]:
         """The values of a key that has left its last window, by name."""

@@ -137,7 +137,7 @@ class DebsQ1(Workload):
         pa.field("count", pa.int64()),
         pa.field("last_dropoff", pa.timestamp("ms", tz="UTC")),
     )
-    aggregates: ClassVar[Aggregates] = Aggregates(
+    aggregates: Aggregates = Aggregates(
         Latest("freshness", "freshness"), order_by=("count", "freshness")
     )
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 NUM_COLUMNS = 17
 
 
-def _medallion(text: pl.Expr) -> pl.Expr:
+def medallion(text: pl.Expr) -> pl.Expr:
+    """Take a text that is not empty."""
     return pl.when(text != "").then(text)
 
 
@@ -85,7 +86,7 @@ class TaxiTrips(DelimitedWorkload):
 def _layout(measured: str, position: int) -> Layout:
     number = f"{measured.replace('_', ' ')} is no decimal number of at most two places"
     columns = {
-        "key": Column(0, _medallion, "medallion is empty"),
+        "key": Column(0, medallion, "medallion is empty"),
         "timestamp_ms": Column(3, utc_ms, "drop-off time is not YYYY-MM-DD HH:MM:SS"),
         measured: Column(position, decimal(2), number),
     }
@@ -111,9 +112,7 @@ class DebsFare(TaxiTrips):
         pa.field("total_fare", pa.decimal128(38, 2)),
         pa.field("count", pa.int64()),
     )
-    aggregates: ClassVar[Aggregates] = Aggregates(
-        Sum("total_fare", "fare_amount"), order_by=("total_fare",)
-    )
+    aggregates: Aggregates = Aggregates(Sum("total_fare", "fare_amount"), order_by=("total_fare",))
 
 
 class DebsDistance(TaxiTrips):
@@ -135,6 +134,6 @@ class DebsDistance(TaxiTrips):
         pa.field("total_distance", pa.decimal128(38, 2)),
         pa.field("count", pa.int64()),
     )
-    aggregates: ClassVar[Aggregates] = Aggregates(
+    aggregates: Aggregates = Aggregates(
         Sum("total_distance", "trip_distance"), order_by=("total_distance",)
     )

@@ -140,7 +140,7 @@ class GcmQ1(TaskEvents):
         pa.field("total_cpu", pa.decimal128(38, CPU_PLACES)),
         pa.field("count", pa.int64()),
     )
-    aggregates: ClassVar[Aggregates] = Aggregates(Sum("total_cpu", "cpu"))
+    aggregates: Aggregates = Aggregates(Sum("total_cpu", "cpu"))
 
     # oracle
     def oracle_values(self) -> dict[str, str]:
@@ -161,7 +161,7 @@ class GcmQ2(TaskEvents):
         pa.field("mean_cpu", pa.float64()),
         pa.field("count", pa.int64()),
     )
-    aggregates: ClassVar[Aggregates] = Aggregates(Mean("mean_cpu", "cpu", scale=10**CPU_PLACES))
+    aggregates: Aggregates = Aggregates(Mean("mean_cpu", "cpu", scale=10**CPU_PLACES))
 
     # oracle
     def oracle_values(self) -> dict[str, str]:

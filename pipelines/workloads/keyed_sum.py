@@ -82,7 +82,7 @@ class KeyedSum(Workload):
         pa.field("count", pa.int64()),
         pa.field("sum", pa.decimal128(38, 0)),
     )
-    aggregates: ClassVar[Aggregates] = Aggregates(Sum("sum", "x"))
+    aggregates: Aggregates = Aggregates(Sum("sum", "x"))
 
     # oracle
     def oracle_records(

@@ -180,7 +180,7 @@ class TpchQ1(Lineitem):
         pa.field("avg_disc", pa.float64()),
         pa.field("count_order", pa.int64()),
     )
-    aggregates: ClassVar[Aggregates] = Aggregates(
+    aggregates: Aggregates = Aggregates(
         Sum("sum_qty", "l_quantity"),
         Sum("sum_base_price", "l_extendedprice"),
         Sum("sum_disc_price", "disc_price"),
@@ -280,7 +280,7 @@ class TpchQ6(Lineitem):
     # query
     key_fields: ClassVar[tuple[pa.Field, ...]] = ()
     value_fields: ClassVar[tuple[pa.Field, ...]] = (pa.field("revenue", pa.decimal128(38, 4)),)
-    aggregates: ClassVar[Aggregates] = Aggregates(Sum("revenue", "discounted"))
+    aggregates: Aggregates = Aggregates(Sum("revenue", "discounted"))
 
     # oracle
     def oracle_records(
@@ -341,9 +341,7 @@ class TpchParts(Lineitem):
         pa.field("sum_qty", pa.decimal128(38, 2)),
         pa.field("count", pa.int64()),
     )
-    aggregates: ClassVar[Aggregates] = Aggregates(
-        Sum("sum_qty", "l_quantity"), order_by=("sum_qty",)
-    )
+    aggregates: Aggregates = Aggregates(Sum("sum_qty", "l_quantity"), order_by=("sum_qty",))
 
     # oracle
     def oracle_records(

@@ -218,7 +218,7 @@ class TpchQ3(Lineitem):
         pa.field("o_shippriority", pa.int64()),
     )
     value_fields: ClassVar[tuple[pa.Field, ...]] = (pa.field("revenue", pa.decimal128(38, 4)),)
-    aggregates: ClassVar[Aggregates] = Aggregates(Sum("revenue", "revenue"), order_by=("revenue",))
+    aggregates: Aggregates = Aggregates(Sum("revenue", "revenue"), order_by=("revenue",))
 
     def finish_keys(self, keys: pa.Array) -> list[pa.Array]:
         """See `Workload`."""

@@ -86,7 +86,7 @@ class WordCount(Workload):
     # query
     key_fields: ClassVar[tuple[pa.Field, ...]] = (pa.field("word", pa.string()),)
     value_fields: ClassVar[tuple[pa.Field, ...]] = (pa.field("count", pa.int64()),)
-    aggregates: ClassVar[Aggregates] = Aggregates()
+    aggregates: Aggregates = Aggregates()
 
     # oracle
     def oracle_records(
