@@ -71,15 +71,15 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         SystemExit: Always, with the exit code.
     """
     from pipelines.commands.errors import EXIT_BAD_INPUT, tell
+    from pipelines.commands.usage import refuse_empty_values, usage_sentence
     from pipelines.interrupt import Interrupted, raise_on_stop_signals
 
     given = sys.argv[1:] if arguments is None else arguments
     raise_on_stop_signals()
     try:
+        refuse_empty_values(given)
         code = app(given, prog_name="keyspread", standalone_mode=False)
     except typer.TyperException as error:
-        from pipelines.commands.usage import usage_sentence
-
         if (sentence := usage_sentence(error)) is None:  # a group alone: its help
             typer.echo(error.message, err=True)
         else:

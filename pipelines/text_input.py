@@ -25,6 +25,7 @@ MAX_LINE_BYTES = 8 << 20
 # refused before anything is started (about a second for the largest).
 CHECKED_GZIP_BYTES = 32 << 20
 # Stands for a byte sequence the encoding does not know; Unicode keeps it out of all text.
+NOT_DECODED = "not in the encoding given"
 _UNDECODABLE = "\uffff"
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -339,7 +340,7 @@ def _decode_line(raw: bytes, decode: LineDecoder) -> tuple[str, str]:
         return raw.decode("utf-8", "backslashreplace"), (
             f"cannot be decoded: byte {error.start + 1} is 0x{raw[error.start]:02x}"
         )
-    return line, "not in the encoding given" if _UNDECODABLE in line else ""
+    return line, NOT_DECODED if _UNDECODABLE in line else ""
 
 
 def _without_returns(lines: list[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -15,10 +16,13 @@ from partitioners.kafka.topics import count_partitions, ensure_topic
 from pipelines.broker import broker_status
 
 ANSWER_SECONDS = 10.0
+CONNECT_SECONDS = 2.0
 # End offsets are taken as final when they stayed the same this long after their producer died.
 STABLE_SECONDS = 1.0
 POLL_SECONDS = 0.1
 PATIENCE_SECONDS = 60.0
+# What a command may say where it starts a broker when no servers are named.
+OWN_BROKER = "leave it out to have one started"
 
 
 def client_settings(bootstrap: str, kafka: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,28 +53,49 @@ def find_servers(bootstrap: str | None) -> str:
     return status.bootstrap
 
 
-def require_answer(settings: Mapping[str, Any]) -> None:
+def require_answer(settings: Mapping[str, Any], otherwise: str = "") -> None:
     """See that a broker answers.
 
     Args:
         settings: From `client_settings`.
+        otherwise: What the user may do instead of naming servers, for the message.
 
     Raises:
         InputError: None does, or the settings are wrong.
     """
+    servers = settings["bootstrap.servers"]
+    mend = f"check --bootstrap and that a broker runs there{otherwise and f', or {otherwise}'}"
     try:
-        AdminClient(admin_settings(settings)).list_topics(timeout=ANSWER_SECONDS)
+        client = AdminClient(admin_settings(settings))
+        if _refuse_connections(servers):
+            raise InputError(f"nobody listens at the Kafka servers {servers}: {mend}")
+        client.list_topics(timeout=ANSWER_SECONDS)
+    except InputError:
+        raise
     except (KafkaException, ValueError, TypeError) as error:
         reason = error.args[0] if error.args else error
         if isinstance(reason, KafkaError) and reason.code() != KafkaError._INVALID_ARG:
             raise InputError(
-                f"no answer from the Kafka servers {settings['bootstrap.servers']} within "
-                f"{ANSWER_SECONDS:g} s ({reason.str()}): check --bootstrap and that a broker runs "
-                "there, or leave it out to have one started"
+                f"no answer from the Kafka servers {servers} within {ANSWER_SECONDS:g} s "
+                f"({reason.str()}): {mend}"
             ) from None
         raise InputError(
             f"Kafka settings: {_text(error)}; mend --bootstrap, --kafka or the --kafka-config file"
         ) from None
+
+
+def _refuse_connections(servers: str) -> bool:
+    """Whether every server refuses at once: librdkafka would go on trying until its time is up."""
+    for server in servers.split(","):
+        host, _, port = server.strip().rpartition("://")[2].rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+        except ConnectionRefusedError:
+            continue
+        except (OSError, ValueError):  # librdkafka has the better words for these
+            return False
+        return False
+    return True
 
 
 def make_topic(settings: Mapping[str, Any], topic: str, num_partitions: int) -> None:

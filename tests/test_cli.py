@@ -292,19 +292,26 @@ def test_a_broker_that_does_not_answer_is_named(
     keyspread: Keyspread,
     tmp_path: Path,
     words: Path,
-    closed_port: int,
+    mute_port: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("pipelines.topics.ANSWER_SECONDS", 2.0)
-    servers = f"127.0.0.1:{closed_port}"
+    servers = f"127.0.0.1:{mute_port}"
     args = ["--input", words, "--runs-dir", tmp_path / "runs", "--bootstrap", servers]
     code, _, err = keyspread("run", "wordcount", *args)
     assert code == 2
     assert f"no answer from the Kafka servers {servers} within 2 s" in err
-    assert list((tmp_path / "runs").iterdir()) == []
+    assert not (tmp_path / "runs").exists()
     code, _, err = keyspread("produce", "--topic", "t", "--input", words, "--bootstrap", servers)
     assert code == 2
     assert servers in err
+
+
+@pytest.fixture
+def mute_port() -> Iterator[int]:
+    """A port that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        yield holder.getsockname()[1]
 
 
 @pytest.fixture
@@ -322,6 +329,65 @@ def test_kafka_settings_that_librdkafka_refuses(
     code, _, err = keyspread("run", "wordcount", *args, "--bootstrap", f"127.0.0.1:{closed_port}")
     assert code == 2
     assert 'No such configuration property: "acks.of"' in err
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("# ours\n\nacks\n", 'line 3 of --kafka-config {file} is not key=value: "acks"'),
+        ("acks=all\nacks = 1\n", "line 2 of --kafka-config {file} gives acks again"),
+    ],
+)
+def test_a_settings_file_with_a_bad_line(
+    keyspread: Keyspread, tmp_path: Path, text: str, sentence: str
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(text)
+    code, _, err = keyspread("produce", "--topic", "t", "--kafka-config", file)
+    assert code == 2
+    assert sentence.format(file=file) in err
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("run", "wordcount", "--input", "{words}", "--results", "{results}"),
+        ("produce", "--topic", "t", "--input", "{words}"),
+        ("bench", "producer"),
+        ("advise", "--topic", "t"),
+        ("dalton-reducer", "--topic", "t"),
+    ],
+    ids=lambda args: args[0],
+)
+def test_nobody_listens(
+    keyspread: Keyspread, tmp_path: Path, words: Path, closed_port: int, args: tuple[str, ...]
+) -> None:
+    """A port that refuses is told at once, and only a command that starts brokers offers one."""
+    results = tmp_path / "results"
+    given = [arg.format(words=words, results=results) for arg in args]
+    servers = f"127.0.0.1:{closed_port}"
+    code, _, err = keyspread(*given, "--bootstrap", servers)
+    assert code == 2
+    assert f"nobody listens at the Kafka servers {servers}: check --bootstrap" in err
+    assert ("have one started" in err) == (args[0] in ("run", "bench"))
+    assert not results.exists()
+
+
+def test_a_refused_input_leaves_no_results_folder(keyspread: Keyspread, tmp_path: Path) -> None:
+    code, _, err = keyspread(
+        "run", "wordcount", "--input", tmp_path / "none", "--results", tmp_path / "results"
+    )
+    assert code == 2
+    assert "No such file" in err
+    assert not (tmp_path / "results").exists()
+
+
+def test_an_encoding_in_which_nothing_reads(keyspread: Keyspread, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_bytes("café\n".encode() * 3)
+    code, _, err = keyspread("run", "wordcount", "--input", text, "--encoding", "ascii")
+    assert code == 2
+    assert "--encoding" in err
 
 
 def test_a_port_in_use(keyspread: Keyspread, tmp_path: Path, closed_port: int) -> None:
@@ -360,14 +426,13 @@ def test_the_program_says_what_it_is(keyspread: Keyspread) -> None:
         ("run wordcount --speedup x", "--speedup must be a number"),
         ("run wordcount --partitions", "--partitions needs a value"),
         ("run wordcount words.txt", '`keyspread run` does not take "words.txt": leave it out'),
+        ("run wordcount --results=", "--results must be given a value that is not empty"),
         ("bench memory --keys 0", "--keys must be 1 or more"),
         ("produce", "`keyspread produce` needs --topic"),
         ("report", "`keyspread report` needs RUN"),
     ],
 )
-def test_a_command_line_that_cannot_be_read(
-    keyspread: Keyspread, args: str, sentence: str
-) -> None:
+def test_a_command_line_that_cannot_be_read(keyspread: Keyspread, args: str, sentence: str) -> None:
     code, out, err = keyspread(*args.split())
     assert code == 2
     assert out == ""

@@ -18,7 +18,7 @@ from rich.table import Table
 from partitioners.errors import InputError, RunError
 from partitioners.kafka import PartitionedProducer, ensure_topic
 from partitioners.kafka.settings import producer_settings
-from pipelines.topics import client_settings
+from pipelines.topics import OWN_BROKER, client_settings, require_answer
 
 NUM_KEYS = 10_000
 ZIPF_EXPONENT = 1.4
@@ -70,12 +70,14 @@ def run_producer_bench(
         A rate for each way; the bare client's `produce_batch` first, with ratio 1.
 
     Raises:
-        InputError: A number is out of range.
+        InputError: A number is out of range, or no broker answers.
         RunError: Not all records were delivered.
     """
     if num_records < 1 or rounds < 1:
         raise InputError("num_records and rounds must be at least 1: ask for more")
-    settings = producer_settings(client_settings(bootstrap, config or {}))
+    client = client_settings(bootstrap, config or {})
+    require_answer(client, OWN_BROKER)
+    settings = producer_settings(client)
     keys, values = _records(num_records)
     arrow_keys, arrow_values = pa.array(keys, pa.binary()), pa.array(values, pa.binary())
     # Long enough for the code to be compiled and the broker's JVM to have met this work.

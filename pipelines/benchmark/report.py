@@ -17,7 +17,7 @@ from pipelines.key_names import percent
 from pipelines.workloads import create_workload
 
 BAR_WIDTH = 40
-PIPE_WIDTH = 120
+PIPE_WIDTH = 160  # the widest table, of `bench partitioners`
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 

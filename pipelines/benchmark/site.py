@@ -20,7 +20,7 @@ import psutil
 from partitioners.errors import InputError, RunError
 from pipelines.broker import EmbeddedBroker, broker_status
 from pipelines.broker_files import log_path
-from pipelines.topics import client_settings, require_answer
+from pipelines.topics import OWN_BROKER, client_settings, require_answer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,7 +107,7 @@ def open_site(
             say(f"using the broker at {bootstrap}")
         if bootstrap is not None:
             # Before seconds go into a start of Spark that would be for nothing.
-            require_answer(client_settings(bootstrap, kafka))
+            require_answer(client_settings(bootstrap, kafka), OWN_BROKER)
         # Spark and the broker boot side by side: each alone leaves a core idle half the time.
         say("starting Spark" + ("" if bootstrap else " and a Kafka broker"))
         spark = stack.enter_context(_booting_spark(master, spark_dir, spark_config or {}))

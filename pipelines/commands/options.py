@@ -77,7 +77,7 @@ def kafka_settings(file: Path | None, pairs: list[str] | None) -> dict[str, str]
     """Read librdkafka settings from a properties file and from options, which win.
 
     Args:
-        file: Lines `key=value`; `#` begins a comment line.
+        file: Lines `key=value`; `#` or `!` begins a comment line.
         pairs: Values of `--kafka`.
 
     Raises:
@@ -91,6 +91,18 @@ def kafka_settings(file: Path | None, pairs: list[str] | None) -> dict[str, str]
             lines = file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read --kafka-config {file}: {error}") from error
-        kept = [line for line in map(str.strip, lines) if line and not line.startswith("#")]
-        settings |= parse_pairs(kept, f"{file}:")
+        for number, line in enumerate(map(str.strip, lines), 1):
+            if not line or line.startswith(("#", "!")):
+                continue
+            key, equals, value = (part.strip() for part in line.partition("="))
+            if not equals or not key:
+                raise InputError(
+                    f'line {number} of --kafka-config {file} is not key=value: "{line}"; write a '
+                    "librdkafka setting such as security.protocol=SASL_SSL"
+                )
+            if key in settings:
+                raise InputError(
+                    f"line {number} of --kafka-config {file} gives {key} again: leave one out"
+                )
+            settings[key] = value
     return settings | parse_pairs(pairs, "--kafka")

@@ -134,14 +134,25 @@ def run(
 
 
 def _start(config: RunConfig, runs_dir: Path, *, as_json: bool, redact: bool) -> None:
-    from pipelines.benchmark.parts import check_run
+    from pipelines.benchmark.parts import check_inputs, check_options
     from pipelines.benchmark.prepare import make_results_folder, make_run_folder
     from pipelines.benchmark.site import require_master
+    from pipelines.topics import OWN_BROKER, client_settings, require_answer
 
-    check_run(config)
+    # The input last: to see that it is whole takes as long as to read it.
+    check_options(config)
     require_master(config.master)
+    if config.bootstrap is not None:
+        require_answer(client_settings(config.bootstrap, config.kafka), OWN_BROKER)
+    made = None
     if config.results_dir:
-        make_results_folder(Path(config.results_dir))
+        made = make_results_folder(Path(config.results_dir))
+    try:
+        check_inputs(config)
+    except BaseException:
+        if made is not None:
+            made.rmdir()
+        raise
     folder = make_run_folder(runs_dir, config)
     _carry_out(config, folder, as_json=as_json, redact=redact, resumed=False)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import typer
@@ -53,11 +55,28 @@ def usage_sentence(error: typer.TyperException) -> str | None:
     return f"{text}: {see}"
 
 
+def refuse_empty_values(arguments: Sequence[str]) -> None:
+    """Refuse an empty text as a value: as a path it would be the folder one stands in.
+
+    Args:
+        arguments: The command line.
+
+    Raises:
+        typer.BadParameter: One is empty.
+    """
+    for before, argument in pairwise(["", *arguments]):
+        name = argument[:-1] if re.fullmatch("--[a-z-]+=", argument) else before
+        if name != before or not argument:
+            raise typer.BadParameter("empty", param_hint=name or "an argument")
+
+
 def _wanted(why: str) -> str:
     """Say which values an option takes, in other words than the type's."""
     for theirs, ours in TYPE_WORDS.items():
         if theirs in why:
             return ours
+    if why == "empty":
+        return "given a value that is not empty"
     bound = re.match(r"Input should be (greater|less) than (or equal to )?(.*)", why)
     if bound is None:
         return f"another value ({why})"
