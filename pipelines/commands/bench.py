@@ -26,9 +26,12 @@ Servers = Annotated[
 @bench.command()
 @explains_errors
 def partitioners(
-    names: Annotated[list[str] | None, typer.Argument(help="Which; left out: all.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Which, with options: dalton:slide_ms=10000. Left out: all."),
+    ] = None,
     stream: Annotated[
-        list[str] | None, typer.Option(help="zipf, uniform or one_hot; again for more.")
+        list[str] | None, typer.Option(help="As of simulate; several by commas or again.")
     ] = None,
     inputs: Annotated[
         Path | None, typer.Option("--input", help="A file with one key per line, instead.")
@@ -51,19 +54,17 @@ def partitioners(
         run_partitioner_bench,
     )
     from pipelines.benchmark.report import stdout_console
+    from pipelines.simulation.inputs import sources_of
 
-    streams = stream or ["zipf"]
+    streams = sources_of(stream or [], inputs, encoding, num_records=records, seed=1)
     chosen = names or [name for name in PARTITIONERS if name not in EXCLUDED]
     console = Console(stderr=True, quiet=as_json)
     with Progress(console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("measuring", total=len(chosen) * (1 if inputs else len(streams)))
+        task = bar.add_task("measuring", total=len(chosen) * len(streams))
         rows = run_partitioner_bench(
             chosen,
             streams,
-            input_path=inputs,
-            encoding=encoding,
             num_partitions=partitions,
-            num_records=records,
             window_ms=window_ms,
             repetitions=repetitions,
             on_row=lambda _row: bar.advance(task),

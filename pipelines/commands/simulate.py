@@ -77,16 +77,10 @@ def simulate(
     """Balance, splitting, aggregation cost and throughput by the papers' models."""
     from partitioners import PARTITIONERS
     from partitioners.errors import InputError
-    from partitioners.simulation import CostModel, StreamSource
+    from partitioners.simulation import CostModel
     from partitioners.simulation import simulate as run_cell
     from pipelines.benchmark.report import stdout_console
-    from pipelines.simulation.inputs import (
-        FileStream,
-        list_of,
-        numbers_of,
-        settings_of,
-        stream_source,
-    )
+    from pipelines.simulation.inputs import list_of, numbers_of, settings_of, sources_of
     from pipelines.simulation.tables import cells_table
 
     if paper:
@@ -99,14 +93,7 @@ def simulate(
         return
     if markdown is not None or scale != 1.0:
         raise InputError("--markdown and --scale go with --paper: name one, such as --paper pkg")
-    if inputs is not None and stream:
-        raise InputError("--stream and --input exclude each other: leave one out")
-    given: list[StreamSource]
-    if inputs is not None:
-        given = [FileStream(inputs, encoding, records)]
-        given[0].load()  # a file that cannot be read is refused before any work
-    else:
-        given = [stream_source(text, records, seed) for text in list_of(stream or ["zipf"])]
+    given = sources_of(stream or [], inputs, encoding, num_records=records, seed=seed)
     settings = settings_of(
         list_of(partitioners or list(PARTITIONERS)),
         given,

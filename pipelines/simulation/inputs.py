@@ -18,7 +18,7 @@ from partitioners.registry import PARTITIONERS
 from partitioners.simulation import CostModel, Setting, StreamSource
 from partitioners.stream_names import STREAMS, parse_named, parse_stream
 from partitioners.streams import Stream, of_keys
-from pipelines.benchmark.partitioners import read_keys
+from pipelines.text_input import RejectedLine, read_chunks
 
 PARTITIONS_PER_REDUCER = 8
 """Dalton's own set-up (section 5.1): 1, 2, 4, 8 reducers for a parallelism of 8, 16, 32, 64."""
@@ -42,6 +42,34 @@ class FileStream:
     def load(self) -> Stream:
         """Read it."""
         return read_keys(self.path, self.encoding, self.max_records)
+
+
+def read_keys(path: Path, encoding: str, max_records: int) -> Stream:
+    """Read a file with one key per line; lines that do not decode are left out.
+
+    Args:
+        path: The file, plain or gzip.
+        encoding: Its encoding.
+        max_records: Lines to read at most.
+
+    Returns:
+        The stream, one record per ms.
+
+    Raises:
+        InputError: The file cannot be read or holds no key.
+    """
+
+    def leave_out(_line: RejectedLine) -> None:
+        return
+
+    keys: list[str] = []
+    for chunk in read_chunks(path, leave_out, encoding=encoding):
+        keys.extend(chunk.lines)
+        if len(keys) >= max_records:
+            break
+    if not keys:
+        raise InputError(f"{path} holds no line that is a key; give a file with one key per line")
+    return of_keys(pa.array(keys[:max_records], pa.string()))
 
 
 @dataclass(frozen=True)
@@ -135,6 +163,30 @@ def stream_source(text: str, num_records: int, seed: int) -> StreamSource:
         known = [*STREAMS, *SHIPPED]
         raise InputError(f'no stream is called "{name}"; {nearest(name, known)}')
     return parse_stream(text, num_records, seed)
+
+
+def sources_of(
+    names: Sequence[str], path: Path | None, encoding: str, *, num_records: int, seed: int
+) -> list[StreamSource]:
+    """Find the streams a user names, or that of the file given in their place.
+
+    Args:
+        names: Of streams, with options; none: ``zipf``, unless there is a file.
+        path: A file with a key per line.
+        encoding: Its encoding.
+        num_records: Records of each stream, at most.
+        seed: Of generated ones.
+
+    Raises:
+        InputError: Names and a file; an unknown name; a file that cannot be read.
+    """
+    if path is None:
+        return [stream_source(text, num_records, seed) for text in list_of(names or ["zipf"])]
+    if names:
+        raise InputError("--stream and --input exclude each other: leave one out")
+    given = FileStream(path, encoding, num_records)
+    given.load()  # refused before any work
+    return [given]
 
 
 def settings_of(
