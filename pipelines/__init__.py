@@ -3,7 +3,7 @@
 =================== ==========================================================================
 stage or part       modules
 =================== ==========================================================================
-your own topic      topic_run (`pipelines.run`), json_records, aggregates, laws
+your own topic      topic_run (`pipelines.run`), json_records, aggregates, laws, sinks
 the engine          engine, stages: combine -> exchange by shard -> reduce -> sinks
 window arithmetic   panes, ring, pending, top, aggregates: no Spark in them
 what is computed    workloads: data, parse, query, oracle, a file each
@@ -35,10 +35,16 @@ if TYPE_CHECKING:
     )
     from pipelines.laws import check_laws
     from pipelines.panes import Windows
+    from pipelines.sinks import ConsoleSink, KafkaSink, MemorySink, ParquetSink, PostgresSink
     from pipelines.topic_run import Topic, run
 
 # Where a name is, if it is no aggregate.
 _HOMES = {
+    "ConsoleSink": "sinks",
+    "KafkaSink": "sinks",
+    "MemorySink": "sinks",
+    "ParquetSink": "sinks",
+    "PostgresSink": "sinks",
     "Topic": "topic_run",
     "Windows": "panes",
     "check_laws": "laws",
@@ -47,14 +53,19 @@ _HOMES = {
 
 __all__ = [
     "Aggregate",
+    "ConsoleSink",
     "Count",
     "Distinct",
     "First",
+    "KafkaSink",
     "Last",
     "Max",
     "Mean",
     "Median",
+    "MemorySink",
     "Min",
+    "ParquetSink",
+    "PostgresSink",
     "Quantile",
     "Sum",
     "Topic",

@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from partitioners.errors import RunError
 from pipelines.aggregates import TIMESTAMP
 from pipelines.blobs import Int64s
+from pipelines.dead_letter_topic import DeadLetterTopic, Letters
 from pipelines.panes import Windows
 from pipelines.partials import (
     ON_TIME,
@@ -74,35 +75,46 @@ class Combiner:
         num_shards: Number of reducers.
         watermark_lag_ms: None: the watermark comes from watermark records alone. A number: it is
             also the largest event time so far minus this.
+        max_future_ms: A record of an event time further ahead of its batch's time is dead.
+        dead_letters: Where dead records go; None: they are counted.
     """
 
     workload: Query
     windows: Windows
     num_shards: int
     watermark_lag_ms: int | None = None
+    max_future_ms: int | None = None
+    dead_letters: DeadLetterTopic | None = None
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ShardRow]:
         """Combine Arrow batches (key, value, partition) of one topic partition, in offset order.
+
+        Where dead records go somewhere there is a column `offset`, and where there is a bound on
+        event times a column `now` (milliseconds), the batch's time, which stays when it is done
+        again.
 
         Yields:
             A row for every shard, or none where there were no rows.
 
         Raises:
-            RunError: Rows of more than one topic partition.
+            RunError: Rows of more than one topic partition, or dead records could not be sent.
         """
         progress = Progress()
         parts: list[Partials] = []
+        letters: list[Letters] = []
         for batch in batches:
             if not batch.num_rows:
                 continue
             started = time.perf_counter()
             _check_partition(batch.column("partition"), progress)
-            part = self._combine(batch.column("key"), batch.column("value"), progress)
+            part = self._combine(batch, progress, letters)
             if part is not None:
                 parts.append(part)
             progress.seconds += time.perf_counter() - started
         if progress.partition < 0:
             return
+        if letters and self.dead_letters is not None:
+            self.dead_letters.send(progress.partition, letters)
         started = time.perf_counter()
         total = merge_partials(parts, self.workload.aggregates)
         rows = list(self._by_shard(total))
@@ -111,13 +123,17 @@ class Combiner:
         for shard, blob in rows:
             yield ShardRow(shard, progress.partition, progress.to_json(), blob)
 
-    def _combine(self, keys: pa.Array, values: pa.Array, progress: Progress) -> Partials | None:
+    def _combine(
+        self, batch: pa.RecordBatch, progress: Progress, letters: list[Letters]
+    ) -> Partials | None:
+        keys, values = batch.column("key"), batch.column("value")
         marks = find_watermarks(keys, values)
         at = np.arange(len(keys))
         if len(marks.positions):
             at = np.delete(at, marks.positions)
             keys, values = keys.take(pa.array(at)), values.take(pa.array(at))
         decoded = self.workload.decode(keys, values)
+        raw_keys = keys
         keys = keys if decoded.keys is None else decoded.keys
         coded = pc.dictionary_encode(keys, null_encoding="encode")
         key = coded.indices.to_numpy().astype(np.int64)
@@ -125,8 +141,24 @@ class Combiner:
         valid = self.workload.valid_keys(coded.dictionary)
         if valid is not None:
             good = valid[key] if good is None else good & valid[key]
+        latest_ms = self._latest_ms(batch)
+        if latest_ms is not None and len(at) and int(decoded.timestamp_ms.max()) > latest_ms:
+            there = decoded.timestamp_ms <= latest_ms
+            good = there if good is None else good & there
         if good is not None:
-            progress.dead += int(np.count_nonzero(~good))
+            dead = np.flatnonzero(~good)
+            progress.dead += len(dead)
+            if len(dead) and self.dead_letters is not None:
+                chosen = pa.array(dead)
+                ahead = None if latest_ms is None else decoded.timestamp_ms[dead] > latest_ms
+                letters.append(
+                    Letters(
+                        batch.column("offset").to_numpy()[at[dead]],
+                        raw_keys.take(chosen),
+                        values.take(chosen),
+                        self._reasons(keys.take(chosen), values.take(chosen), ahead),
+                    )
+                )
             key, at = key[good], at[good]
             decoded = _keep_good(decoded, good)
         progress.records += len(at)
@@ -141,6 +173,22 @@ class Combiner:
             enter=enter,
             columns={TIMESTAMP: decoded.timestamp_ms, **decoded.columns},
         )
+
+    def _latest_ms(self, batch: pa.RecordBatch) -> int | None:
+        """The latest event time that a record may have."""
+        if self.max_future_ms is None:
+            return None
+        return int(batch.column("now")[0].as_py()) + self.max_future_ms
+
+    def _reasons(
+        self, keys: pa.Array, values: pa.Array, ahead: npt.NDArray[np.bool_] | None
+    ) -> list[str]:
+        """Why records are dead; `ahead` says which have an event time that is too late."""
+        reasons = self.workload.why_dead(keys, values)
+        if ahead is None:
+            return reasons
+        late = f"its time is more than {self.max_future_ms} ms ahead of the clock"
+        return [late if each else reason for each, reason in zip(ahead, reasons, strict=True)]
 
     def _enter(
         self,

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from partitioners.errors import InputError, RunError, nearest
 from pipelines.batch_sink import BatchSink
 from pipelines.combine import Combiner
+from pipelines.dead_letter_topic import DeadLetterTopic
 from pipelines.java_client import require_partitions
 from pipelines.listener import BatchProgress, ProgressListener
 from pipelines.panes import Windows
@@ -179,6 +180,8 @@ def start(
     kafka_options: Mapping[str, str] | None = None,
     listener: Callable[[BatchProgress], None] | None = None,
     sinks: Sequence[Sink] | None = None,
+    max_future_ms: int | None = None,
+    dead_letters: DeadLetterTopic | None = None,
 ) -> RunningQuery:
     """Start a query over a topic from its beginning, or go on where its checkpoint is.
 
@@ -203,6 +206,10 @@ def start(
         kafka_options: Further options of the Kafka client, such as security settings.
         listener: Called after each batch, in a thread of Spark's.
         sinks: Where results go; None: Parquet files in `results_dir`.
+        max_future_ms: How far ahead of the clock (that of Spark's driver, when the batch was
+            planned) an event time may be; records beyond are dead and move no watermark. None: a
+            replay's clock says nothing about its records.
+        dead_letters: Where records go that are none of the workload's; None: they are counted.
 
     Raises:
         InputError: An option is out of range, a sink cannot take the results, the topic has other
@@ -237,7 +244,14 @@ def start(
         each.open(writer.shape)
     _pin(Path(checkpoint_dir), pinned)
     by_records = progress == "records"
-    combiner = Combiner(workload, windows, num_shards, lateness_ms if by_records else None)
+    combiner = Combiner(
+        workload,
+        windows,
+        num_shards,
+        lateness_ms if by_records else None,
+        max_future_ms,
+        dead_letters,
+    )
     reducer = ShardReducer(
         workload.aggregates, windows, None if by_records else num_partitions, emit, k
     )
@@ -254,7 +268,7 @@ def start(
         .options(**KAFKA_TUNING)
         .options(**{f"kafka.{name}": value for name, value in client.items()})
         .load()
-        .select("key", "value", "partition")
+        .selectExpr(*_columns(combiner))
     )
     reduced = (
         source.mapInArrow(combine_stage(combiner), COMBINED)
@@ -272,6 +286,17 @@ def start(
         .start()
     )
     return RunningQuery(query, progress_listener, sink, num_partitions)
+
+
+def _columns(combiner: Combiner) -> list[str]:
+    """What a combiner reads of Kafka's records."""
+    columns = ["key", "value", "partition"]
+    if combiner.dead_letters is not None:
+        columns.append("offset")
+    if combiner.max_future_ms is not None:
+        # The time at which Spark planned the batch: it stands in the checkpoint.
+        columns.append("unix_millis(current_timestamp()) AS now")
+    return columns
 
 
 def _pin(checkpoint_dir: Path, settings: dict[str, Any]) -> None:

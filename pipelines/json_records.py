@@ -12,6 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
@@ -120,6 +121,32 @@ class JsonQuery(Query):
             None if mask.all() else mask,
             None if self._key is None else frame[" key"].to_arrow().cast(pa.binary()),
         )
+
+    def why_dead(self, keys: pa.Array, values: pa.Array) -> list[str]:  # noqa: ARG002
+        """See `Query`; of several reasons the first."""
+        frame = pl.DataFrame({"json": _texts(values)})
+
+        def numbers(name: str) -> pl.Series:
+            text = frame.select(_field(name)).to_series()
+            return _scaled(text, self._digits.get(name, 0))
+
+        text = frame["json"]
+        times = self._times(frame.select(_field(self._time)).to_series())
+        checks = {
+            "its value is null or no UTF-8": text.is_not_null(),
+            "its value is no JSON object": text.str.contains(r"^\s*\{"),
+            f'"{self._time}" is missing or no time ({self._time_unit})': times.is_between(
+                -_END_MS, _END_MS
+            ),
+        }
+        for name in self._fields:
+            places = self._digits.get(name, 0)
+            wanted = f"no number of at most {places} decimal places" if places else "no integer"
+            checks[f'"{name}" is missing or {wanted}'] = numbers(name).is_not_null()
+        reasons = np.full(len(text), "its key is none of a text column", dtype=object)
+        for reason, holds in reversed(checks.items()):
+            reasons[~holds.fill_null(value=False).to_numpy()] = reason
+        return list(reasons)
 
     def _times(self, text: pl.Series) -> pl.Series:
         if self._time_unit == "iso":

@@ -43,7 +43,7 @@ ArrowStage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def combine_stage(combiner: Combiner) -> ArrowStage:
-    """The function for `mapInArrow` over Kafka's (key, value, partition)."""
+    """The function for `mapInArrow` over Kafka's (key, value, partition, and what `run` needs)."""
     labels = shard_labels(combiner.num_shards)
 
     def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

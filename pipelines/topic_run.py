@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from partitioners.errors import InputError
-from partitioners.kafka.topics import count_partitions
+from partitioners.kafka.topics import count_partitions, ensure_topic
 from pipelines import engine
 from pipelines.aggregates import Aggregate
+from pipelines.dead_letter_topic import DeadLetterTopic
 from pipelines.java_client import java_client_settings
 from pipelines.json_records import JsonQuery, TimeUnit
 from pipelines.panes import Windows
 from pipelines.session import spark_session
+from pipelines.sinks import MemorySink, ParquetSink, Sink, named_sink
 from pipelines.topics import client_settings, require_answer
+
+MAX_FUTURE_MS = 3_600_000
+"""An hour: more than clocks are wrong by, less than what would close windows of the day."""
+# Begins the name of a folder that goes with its query.
+SCRATCH = "keyspread-query-"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,11 +60,13 @@ def run(
     key: str | None = None,
     aggregates: Sequence[Aggregate] = (),
     windows: Windows,
-    sink: Path | str,
+    sink: Path | str | Sink | Sequence[Path | str | Sink],
     emit: engine.Emit = "all",
     order_by: Sequence[str] = ("count",),
     k: int = 10,
     lateness_ms: int = 0,
+    max_future_ms: int | None = MAX_FUTURE_MS,
+    dead_letters: str | None = None,
     num_shards: int = 2,
     checkpoint: Path | str | None = None,
     batch_records: int = 1_000_000,
@@ -63,20 +76,28 @@ def run(
     """Start a query over a topic from its beginning, or go on where its checkpoint is.
 
     The number of records is always computed, as `count`. Records that are not what the source says
-    are left out and counted (`dead`).
+    are left out and counted (`dead`): on time + late + dead are all records of the topic.
 
     Args:
         source: The topic.
         key: The field to group by; None: the key of the records.
         aggregates: What to compute.
         windows: The windows.
-        sink: Folder for Parquet files.
+        sink: Where results go: a folder for Parquet files, a sink of `pipelines.sinks`, a name
+            that `pipelines.sinks.named_sink` knows, or several of these.
         emit: See `engine.start`.
         order_by: Names of the aggregates that order the top, where `emit` is "top".
         k: Size of the top.
         lateness_ms: How late a record may be, by the largest event time of its partition.
+        max_future_ms: How far ahead of the clock a record's time may be; one beyond is dead, for it
+            would close windows that others still belong to. None: as far as you like, for a topic
+            whose times are not those of the clock.
+        dead_letters: A topic for the records that are left out, with reason and offset in their
+            headers (see `pipelines.dead_letter_topic`); made if it is not there. None: they are
+            counted.
         num_shards: Reducers.
-        checkpoint: Folder of the checkpoint; None: `sink` with ".checkpoint" behind it.
+        checkpoint: Folder of the checkpoint; None: `sink` with ".checkpoint" behind it where that
+            is a folder, and none that lasts where results are in memory or on the console only.
         batch_records: Records in a batch at most.
         spark: A session of `spark_session`; None: one is made.
         master: Spark master of a session that is made.
@@ -113,16 +134,22 @@ def run(
         order_by=tuple(order_by),
         k=k,
     )
-    if lateness_ms < 0:
-        raise InputError(f"lateness_ms must be at least 0, not {lateness_ms}")
+    for name, number in (("lateness_ms", lateness_ms), ("max_future_ms", max_future_ms)):
+        if number is not None and number < 0:
+            raise InputError(f"{name} must be at least 0, not {number}")
     require_answer(settings)
     num_partitions = count_partitions(AdminClient(settings), source.name)
     if num_partitions is None:
         raise InputError(f'there is no topic "{source.name}" at {source.bootstrap}: check its name')
+    sinks = _sinks(sink, source)
+    checkpoint_dir, results_dir = _places(sinks, checkpoint)
+    letters = None
+    if dead_letters is not None:
+        letters = _letters(dead_letters, source, settings, num_partitions)
     _ship(aggregates)
     if spark is None:
         spark = spark_session(master)
-    return engine.start(
+    running = engine.start(
         spark,
         query,
         bootstrap=source.bootstrap,
@@ -131,8 +158,11 @@ def run(
         num_shards=num_shards,
         window_ms=windows.size_ms,
         slide_ms=windows.slide_ms,
-        results_dir=sink,
-        checkpoint_dir=checkpoint or f"{Path(sink)}.checkpoint",
+        results_dir=results_dir,
+        checkpoint_dir=checkpoint_dir,
+        sinks=sinks,
+        max_future_ms=max_future_ms,
+        dead_letters=letters,
         lateness_ms=lateness_ms,
         progress="records",
         emit=emit,
@@ -140,6 +170,63 @@ def run(
         batch_records=batch_records,
         kafka_options=java_client_settings(source.kafka),
     )
+    if checkpoint_dir.parent.name.startswith(SCRATCH):
+        weakref.finalize(running, shutil.rmtree, checkpoint_dir.parent, ignore_errors=True)
+    return running
+
+
+def _letters(
+    topic: str, source: Topic, settings: dict[str, Any], num_partitions: int
+) -> DeadLetterTopic:
+    """The topic of dead letters, made if it is not there."""
+    if topic == source.name:
+        raise InputError("dead letters need a topic of their own: name another than the source's")
+    there = count_partitions(AdminClient(settings), topic)
+    if there is None:
+        ensure_topic(settings, topic, num_partitions)
+    return DeadLetterTopic(topic, source.name, settings, there or num_partitions)
+
+
+def _sinks(
+    sink: Path | str | Sink | Sequence[Path | str | Sink], source: Topic
+) -> tuple[Sink, ...]:
+    """The sinks that were said."""
+    several = [sink] if isinstance(sink, Path | str | Sink) else sink
+    found: list[Sink] = []
+    for each in several:
+        if isinstance(each, str):
+            found.append(
+                named_sink(each, query=source.name, bootstrap=source.bootstrap, kafka=source.kafka)
+            )
+        else:
+            found.append(ParquetSink(each) if isinstance(each, Path) else each)
+    if not found:
+        raise InputError('name a sink, such as a folder, or "console"')
+    return tuple(found)
+
+
+def _places(sinks: tuple[Sink, ...], checkpoint: Path | str | None) -> tuple[Path, Path]:
+    """Where the checkpoint and the batch log are.
+
+    Raises:
+        InputError: No checkpoint is said and none follows, or a sink in memory cannot go with one.
+    """
+    lasting = [sink for sink in sinks if sink.keeps]
+    if any(isinstance(sink, MemorySink) for sink in sinks) and (lasting or checkpoint is not None):
+        raise InputError(
+            "memory is empty at each start, so it goes with no checkpoint and no sink that keeps "
+            "results: leave these out, or leave memory out"
+        )
+    folder = next((Path(sink.folder) for sink in sinks if isinstance(sink, ParquetSink)), None)
+    if checkpoint is not None:
+        where = Path(checkpoint)
+    elif folder is not None:
+        where = folder.with_name(f"{folder.name}.checkpoint")
+    elif lasting:
+        raise InputError("say a folder for the checkpoint, from which the next start goes on")
+    else:
+        where = Path(tempfile.mkdtemp(prefix=SCRATCH)) / "checkpoint"
+    return where, folder or where.with_name(f"{where.name}.log")
 
 
 def _ship(aggregates: Sequence[Aggregate]) -> None:

@@ -29,6 +29,7 @@ class ConsoleSink(Sink):
 
     guarantee: ClassVar[str] = "at least once, the first rows of the last windows of a batch"
     on_driver: ClassVar[bool] = True
+    keeps: ClassVar[bool] = False
 
     def __init__(
         self, num_windows: int = 2, num_rows: int = 10, console: Console | None = None
