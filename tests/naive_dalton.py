@@ -137,10 +137,15 @@ class NaiveDalton:
         return key in self.q and self.now_ms < self.expiry_ms[key]
 
     def _choose(self, key: int, home: int) -> int:
-        if self.random.uniform() < self.greedy_share:
-            return greedy(self.q[key], home)
         live = sorted(self.holders[key])
-        if key in self.full and live:
+        at_most = len(live) >= self.max_split
+        if self.random.uniform() < self.greedy_share:
+            best = greedy(self.q[key], home)
+            if not at_most or best in live:
+                return best
+            ranked = [*(p for p in live if p == home), *(p for p in live if p != home)]
+            return max(ranked, key=lambda partition: self.q[key][partition])
+        if (at_most or key in self.full) and live:
             return live[self.random.below(len(live))]
         return self.random.below(self.n)
 

@@ -211,6 +211,29 @@ def nth_holder(tables: Tables, row: int, number: int) -> int:
 
 
 @borrowing_step
+def holds(tables: Tables, row: int, partition: int) -> bool:
+    """Say whether a partition holds the row's key in the window."""
+    pair = row * tables.options[NUM_PARTITIONS] + partition
+    return bool(tables.last_pane[pair] >= oldest_pane(tables))
+
+
+@borrowing
+def best_holder(tables: Tables, row: int) -> int:
+    """Give the best of the partitions that hold the row's key, of which there is one at least."""
+    home = tables.rows[row * ROW_FIELDS + ROW_HOME]
+    first_leaf = row * 2 * tables.options[LEAVES] + tables.options[LEAVES]
+    best = -1
+    highest = -np.inf
+    for number in range(tables.rows[row * ROW_FIELDS + ROW_SPLIT]):
+        partition = nth_holder(tables, row, number)
+        value = tables.values[first_leaf + leaf_of(partition, home)]
+        if value > highest or (value == highest and partition == home):
+            best = partition
+            highest = value
+    return best
+
+
+@borrowing_step
 def best_partition(tables: Tables, row: int) -> int:
     """Give the partition of highest Q-value; home, then the lowest, where several are."""
     winner = int(tables.winners[row * 2 * tables.options[LEAVES] + 1])

@@ -103,7 +103,7 @@ class DaltonState:
     loads: npt.NDArray[np.float64]  # float64[n], in the window
     row_index: npt.NDArray[np.int64]  # int64[4 * r * 2], open addressing: key hash, row + 1
     rows: npt.NDArray[np.int64]  # int64[r * ROW_FIELDS]
-    values: npt.NDArray[np.float64]  # float64[r * 2 t]: Q-values in the leaves, maxima above, a rival's
+    values: npt.NDArray[np.float64]  # float64[r * 2 t]: a rival's, then maxima, then Q-values
     winners: npt.NDArray[np.int32]  # int32[r * 2 t]: leaf whose value a node shows
     last_pane: npt.NDArray[np.int64]  # int64[r * n]: pane a pair was last seen in
     holders: npt.NDArray[np.int32]  # int32[r * n]: the pairs in the window, in order

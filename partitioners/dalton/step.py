@@ -18,11 +18,13 @@ from partitioners.dalton.frequency import (
 from partitioners.dalton.qtable import (
     NO_ROW,
     activate,
+    best_holder,
     best_partition,
     deactivate,
     expire_pairs,
     expire_rows,
     find_row,
+    holds,
     index_rows,
     learn,
     mark_pair,
@@ -155,10 +157,16 @@ def _raise_limit(tables: Tables, row: int) -> None:
 @borrowing_step
 def _choose(tables: Tables, row: int) -> int:
     words = tables.words
-    if uniform(words, DRAWS) < tables.rates[GREEDY]:
-        return best_partition(tables, row)
     split = tables.rows[row * ROW_FIELDS + ROW_SPLIT]
-    if tables.rows[row * ROW_FIELDS + ROW_FULL] and split > 0:
+    # Neither what was learned of a partition the key has left since, nor a key that was cold
+    # meanwhile and is not known to be full, leads beyond ``max_split``.
+    at_most = split >= tables.options[MAX_SPLIT] and not tables.options[PUBLISHED]
+    if uniform(words, DRAWS) < tables.rates[GREEDY]:
+        best = best_partition(tables, row)
+        if at_most and not holds(tables, row, best):
+            return best_holder(tables, row)
+        return best
+    if (at_most or tables.rows[row * ROW_FIELDS + ROW_FULL]) and split > 0:
         return nth_holder(tables, row, below(words, DRAWS, split))
     return below(words, DRAWS, tables.options[NUM_PARTITIONS])
 
