@@ -376,6 +376,25 @@ class Distinct(OfValues):
 
 
 @dataclass(frozen=True)
+class OfWindow(OfValues):
+    """Computed from all the values of a key in a window, anew for each window that changes.
+
+    For what does not slide, such as a clustering; it costs what the values of a window cost.
+    """
+
+    @abstractmethod
+    def compute(self, values: Int64s) -> Sequence[int]:
+        """The state of a key with these values.
+
+        Args:
+            values: int64[n], ascending; equal ones are there as often as they came.
+
+        Returns:
+            A number for each state column.
+        """
+
+
+@dataclass(frozen=True)
 class Derived(Aggregate):
     """A number that follows from the other states of a key: what its windows are ranked by.
 

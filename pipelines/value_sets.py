@@ -14,7 +14,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from pipelines.aggregates import Aggregates, Distinct, Quantile
+from pipelines.aggregates import Aggregates, Distinct, OfValues, OfWindow, Quantile
 from pipelines.blobs import Int64s, from_blob, numbers, to_blob
 from pipelines.lookup import count_at_or_before, differs, order_of, running_sums
 from pipelines.pending import PendingChanges, Store
@@ -102,7 +102,7 @@ class ValueSet:
         self._blocks = [
             (each, rows)
             for each, rows in aggregates.blocks
-            if isinstance(each, Quantile | Distinct) and each.column == column
+            if isinstance(each, OfValues) and each.column == column
         ]
         self.rows = [row for _, rows in self._blocks for row in range(rows.start, rows.stop)]
         blob = store.get(self._name)
@@ -143,6 +143,10 @@ class ValueSet:
         out = np.zeros((len(self.rows), len(key)), dtype=np.int64)
         at = {row: i for i, row in enumerate(self.rows)}
         distinct = [rows for each, rows in self._blocks if isinstance(each, Distinct)]
+        for each, rows in self._blocks:
+            if isinstance(each, OfWindow):
+                first = at[rows.start]
+                self._compute(each, key, window, out[first : first + rows.stop - rows.start])
         quantiles = [(each, rows) for each, rows in self._blocks if isinstance(each, Quantile)]
         if distinct:
             counts = self._distinct(key, window)
@@ -195,6 +199,25 @@ class ValueSet:
         start = np.searchsorted(owner, key)
         before = np.concatenate([np.zeros(1, dtype=np.int64), total])
         return np.asarray(before[place] - before[start])
+
+    def _compute(self, each: OfWindow, key: Int64s, window: Int64s, out: Int64s) -> None:
+        """Compute a state from all values, for each key and window with changes."""
+        owner = self._key[self._cell]
+        begins = np.flatnonzero(differs(key))
+        ends = np.append(begins[1:], len(key))[: len(begins)]
+        for low, high in zip(begins, ends, strict=True):
+            cells = slice(*np.searchsorted(self._key, [key[low], key[low] + 1]))
+            event, last = np.searchsorted(owner, [key[low], key[low] + 1])
+            count = self._count[cells].copy()
+            for row in range(low, high):
+                done = event + np.searchsorted(self._window[event:last], window[row], side="right")
+                np.add.at(count, self._cell[event:done] - cells.start, self._delta[event:done])
+                # A key's first row is what it brings along, which is known from there.
+                if done == event and row != low + 1:
+                    out[:, row] = out[:, row - 1] if row > low else 0
+                elif count.any():
+                    out[:, row] = each.compute(np.repeat(self._value[cells], count))
+                event = done
 
     def save(self) -> None:
         """Write the cells that are left."""

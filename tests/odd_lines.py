@@ -93,8 +93,26 @@ LINEITEM = [
     (item(end="|more|"), "17 columns"),
     ("1|2|3|", "3 columns"),
 ]
+PEOPLE = [
+    ("0,00551,1,2,3,4", ""),
+    ("0,00551,1,2,3,5", ""),
+    ("1000,00551,0,0,0,0", ""),
+    ("1000,00551,32767,32767,32767,32767", ""),
+    ("-70000,00551,1,2,3,4", ""),
+    ("2000,M\u00fcnchen 1,007,2,3,4", ""),
+    ("2000,00551,32768,2,3,4", "given is no code"),
+    ("2000,00551,1,-1,3,4", "family is no code"),
+    ("2000,00551,1,2,,4", "year is no code"),
+    ("2000,00551,1,2,3,99999999999999999999", "street is no code"),
+    ("2000,,1,2,3,4", "post code is empty"),
+    ("NaN,00551,1,2,3,4", "ts is no time"),
+    ("1000000000000000,00551,1,2,3,4", "ts is no time"),
+    ("1,00551,1,2,3", "5 columns"),
+    ("", "1 columns"),
+]
 
 CASES: dict[str, list[tuple[str, str]]] = {
+    "clustering": PEOPLE,
     "gcm-q1": GCM,
     "gcm-q2": GCM,
     "debs-fare": [*TAXI, (taxi(fare="3.505"), "fare amount"), (taxi(fare=""), "fare amount")],

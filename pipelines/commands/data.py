@@ -92,18 +92,27 @@ def synthetic(
             "(Zipf and uniform in turn) or top_share:num_keys=100000:fraction=0.3845 (post codes)."
         ),
     ] = None,
+    lines: Annotated[
+        str,
+        typer.Option(
+            help="keyed: ts,key,x for keyed-sum; people: ts,post_code and four codes for "
+            "clustering, by default over 100,000 post codes with 38 % in one."
+        ),
+    ] = "keyed",
     rate: Annotated[int, typer.Option(help="Records per second of event time.")] = 1_000,
     seed: Annotated[int, typer.Option(help="The same seed gives the same files.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Write a skewed stream as lines ts,key,x for the workload keyed-sum."""
+    """Write a skewed stream for the workload keyed-sum, or people of post codes for clustering."""
     from partitioners.errors import InputError
-    from pipelines.datasets.synthetic import prepare_synthetic
+    from pipelines.datasets.synthetic import PEOPLE_STREAM, prepare_synthetic
 
     if stream is not None and (keys, zipf, drift) != (None, None, None):
         raise InputError("--stream says it all: leave out --keys, --zipf and --drift, or --stream")
     options = {"num_keys": keys, "exponent": zipf, "num_phases": drift}
     given = "".join(f":{name}={value}" for name, value in options.items() if value is not None)
+    if lines == "people" and not given:
+        stream = stream or PEOPLE_STREAM
     name = stream or ("zipf" if drift is None else "drift") + given
     with _bars(as_json) as bars:
         task = bars.add_task("synthetic", total=records, unit="lines")
@@ -113,9 +122,11 @@ def synthetic(
             out,
             rate=rate,
             seed=seed,
+            lines=lines,
             on_lines=lambda lines: bars.advance(task, lines),
         )
-    _tell(folder, as_json, "keyspread run keyed-sum --input")
+    workload = "clustering" if lines == "people" else "keyed-sum"
+    _tell(folder, as_json, f"keyspread run {workload} --input")
 
 
 @contextmanager

@@ -11,6 +11,7 @@
 | `tpch-q3` | `tpch_q3.py` | order, its date and priority | revenue |
 | `tpch-q6` | `tpch.py` | none | revenue |
 | `tpch-parts` | `tpch.py` | part | quantity |
+| `clustering` | `clustering.py` | post code | clusters, disagreements |
 | `keyed-sum` | `keyed_sum.py` | key | count, sum |
 """
 
@@ -21,6 +22,7 @@ from typing import Any
 
 from partitioners.errors import InputError, nearest
 from pipelines.workloads.base import Decoded, Parsed, Parser, Workload
+from pipelines.workloads.clustering import Clustering
 from pipelines.workloads.debs_q1 import DebsQ1
 from pipelines.workloads.debs_q2 import DebsQ2
 from pipelines.workloads.debs_taxi import DebsDistance, DebsFare
@@ -54,6 +56,7 @@ WORKLOADS: dict[str, type[Workload]] = {
     "tpch-q3": TpchQ3,
     "tpch-q6": TpchQ6,
     "tpch-parts": TpchParts,
+    "clustering": Clustering,
     "keyed-sum": KeyedSum,
 }
 
