@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+import signal
+import subprocess
+import sys
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,10 +45,10 @@ def group() -> str:
 
 @contextmanager
 def reducing(
-    client_config: dict[str, object], group: str, epoch_ms: int = 0
+    client_config: dict[str, object], group: str, epoch_ms: int = 0, lease_ms: int = 30_000
 ) -> Iterator[QTableReducer]:
     channel = KafkaReducerChannel(client_config, group, NUM_PARTITIONS)
-    config = ReducerConfig(max_interval_ms=1_000, wait_ms=200)
+    config = ReducerConfig(max_interval_ms=1_000, wait_ms=200, lease_ms=lease_ms)
     reducer = QTableReducer(NUM_PARTITIONS, config, clock=clock, epoch_ms=epoch_ms)
     stop = threading.Event()
     service = threading.Thread(
@@ -113,6 +117,38 @@ def test_agents_learn_together_and_a_late_one_starts_warm(
         joined(client_config, group, "d") as (_, route),
     ):
         route_until(lambda: heir.round_number > rounds, route)
+
+
+def test_a_producer_killed_in_mid_sync_is_dropped_and_the_others_go_on(
+    client_config: dict[str, object], group: str
+) -> None:
+    program = Path(__file__).with_name("dalton_agent_program.py")
+    bootstrap = client_config["bootstrap.servers"]
+    with (
+        reducing(client_config, group, lease_ms=3_000) as reducer,
+        joined(client_config, group, "a") as (one, route),
+        subprocess.Popen(
+            [sys.executable, program, str(bootstrap), group, str(NUM_PARTITIONS), "killed"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "joined\n"
+            assert process.stdout.readline() == "awaits\n"
+            route_until(lambda: reducer.members == ["a", "killed"], route)
+        finally:
+            process.send_signal(signal.SIGKILL)
+        assert process.wait(60) == -signal.SIGKILL
+        route_until(lambda: reducer.members == ["a"], route)
+        before = reducer.round_number
+        route_until(lambda: reducer.round_number > before + 2 and not one.is_alone, route)
+        # One of the same name takes its place, and starts from the table of all.
+        with joined(client_config, group, "killed") as (heir, route_heir):
+            route_until(lambda: not heir.is_alone and len(reducer.members) == 2, route, route_heir)
+            assert heir._state.sync[4] >= before
 
 
 def test_routing_goes_on_when_the_topics_are_deleted_and_the_group_meets_again(
