@@ -1,4 +1,4 @@
-"""Opening input files: plain, gzip or standard input, told apart by their first bytes."""
+"""Opening input files: plain, gzip, zstd, Parquet or standard input, told by their first bytes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import gzip
 import io
 import sys
 import zlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
 from partitioners.errors import InputError
 
 STDIN = "-"
+_GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+_SUFFIXES = {".gz": _GZIP, ".zst": _ZSTD, ".parquet": _PARQUET}
 _PACKED = {
     b"BZh": "bzip2",
     b"PK\x03\x04": "zip",
-    b"\x28\xb5\x2f\xfd": "zstd",
     b"\xfd7zXZ": "xz",
 }
 
@@ -35,10 +37,11 @@ def is_pipe(path: Path | str) -> bool:
 
 
 def open_input(path: Path | str) -> BinaryIO:
-    """Open a plain or gzip file, or standard input (`-`), for reading bytes.
+    """Open a plain, gzip, zstd or Parquet file, or standard input (`-`), for reading bytes.
 
     Raises:
-        InputError: It is missing, a folder, unreadable, empty or packed in another way.
+        InputError: It is missing, a folder, unreadable, empty, packed in another way, or not what
+            its name says.
     """
     if str(path) == STDIN:
         if sys.stdin is None:
@@ -53,10 +56,65 @@ def open_input(path: Path | str) -> BinaryIO:
     for magic, kind in _PACKED.items():
         if head.startswith(magic):
             file.close()
-            raise InputError(f"the input {name} is packed as {kind}: unpack it, or pack as .gz")
-    if head.startswith(b"\x1f\x8b"):
+            raise InputError(
+                f"the input {name} is packed as {kind}: unpack it, or pack as .gz or .zst"
+            )
+    suffix = Path(name).suffix
+    if not head.startswith(_SUFFIXES.get(suffix.lower(), b"")):
+        file.close()
+        raise InputError(
+            f"the input {name} is named {suffix}, yet does not begin as one: fetch it again, or "
+            f"rename it without {suffix}"
+        )
+    if head.startswith(_GZIP):
         return cast("BinaryIO", _OwningGzip(file))
+    if head.startswith((_ZSTD, _PARQUET)):
+        return _open_packed(file, name, head)
     return file
+
+
+def _open_packed(file: BinaryIO, name: str, head: bytes) -> BinaryIO:
+    from pipelines.packed_inputs import ParquetReader, ZstdReader
+
+    if head.startswith(_ZSTD):
+        return cast("BinaryIO", ZstdReader(file))
+    if not file.seekable():
+        raise InputError(
+            f"{name} is a Parquet file, which cannot be read from a pipe: save it, and name the "
+            "file with --input"
+        )
+    try:
+        return cast("BinaryIO", ParquetReader(file, name))
+    except InputError:
+        file.close()
+        raise
+
+
+def unchanged_since(paths: Sequence[Path | str]) -> Callable[[], None]:
+    """Remember how files are now.
+
+    Returns:
+        A function that raises an InputError where one has changed since.
+    """
+    before = {str(path): _stamp(path) for path in paths if not is_pipe(path)}
+
+    def check() -> None:
+        for path, stamp in before.items():
+            if _stamp(path) != stamp:
+                raise InputError(
+                    f"the input {path} changed while it was being read: let what writes it end, "
+                    "and start anew"
+                )
+
+    return check
+
+
+def _stamp(path: Path | str) -> tuple[int, int, int] | None:
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _open_file(path: Path) -> BinaryIO:
@@ -91,13 +149,13 @@ def read_bytes(raw: BinaryIO, path: str, size: int) -> bytes:
         size: Bytes at most.
 
     Raises:
-        InputError: The gzip stream is truncated or damaged, or the disk fails.
+        InputError: A packed stream is truncated or damaged, or the disk fails.
     """
     try:
         return raw.read(size)
     except EOFError:
         raise InputError(
-            f"the gzip input {path} is truncated: it ends after {raw.tell():,} unpacked bytes in "
+            f"the packed input {path} is truncated: it ends after {raw.tell():,} unpacked bytes in "
             "mid-stream; fetch the whole file again"
         ) from None
     except (gzip.BadGzipFile, zlib.error) as error:
@@ -107,3 +165,10 @@ def read_bytes(raw: BinaryIO, path: str, size: int) -> bytes:
         ) from error
     except OSError as error:
         raise InputError(f"cannot read the input {path}: {error.strerror}") from error
+    except Exception as error:
+        # zstandard is loaded only where it is used.
+        if type(error).__name__ != "ZstdError":
+            raise
+        raise InputError(
+            f"the zstd input {path} is damaged after {raw.tell():,} unpacked bytes: fetch it again"
+        ) from error

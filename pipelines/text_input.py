@@ -1,4 +1,4 @@
-"""Text input in chunks of lines: plain or gzip, any encoding, never whole in memory.
+"""Text input in chunks of lines: plain, gzip, zstd or Parquet, any encoding, never whole in memory.
 
 The encoding ``auto`` decides line by line: valid UTF-8 is UTF-8, everything else cp1252 (which is
 what old Western text files are in). A byte order mark is honoured. A line that cannot be decoded
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from partitioners.errors import InputError
-from pipelines.input_files import is_pipe, open_input, position, read_bytes
+from pipelines.input_files import is_pipe, open_input, position, read_bytes, unchanged_since
 
 AUTO = "auto"
 BLOCK_BYTES = 1 << 20
@@ -67,7 +67,8 @@ def read_chunks(
     """Yield the decoded lines of a file, a chunk at a time.
 
     Args:
-        path: A plain or gzip-compressed text file (told apart by its first bytes).
+        path: A text file, plain or packed as gzip or zstd, or a Parquet file (told apart by their
+            first bytes).
         reject: Called with every line that cannot be decoded or is too long.
         encoding: ``auto`` or the name of a Python codec.
         lines_per_chunk: The largest number of lines in a chunk.
@@ -78,16 +79,18 @@ def read_chunks(
         Chunks in file order.
 
     Raises:
-        InputError: The file cannot be read, or ends in the middle of its gzip stream.
+        InputError: The file cannot be read, ends in mid-stream, or changes while it is read.
     """
     name = str(path)
     decode = _line_decoder(encoding)
     first_line_number = 1
+    check_unchanged = unchanged_since([path])
     with open_input(path) as raw:
         for lines in _raw_chunks(_utf8_blocks(raw, name, encoding), lines_per_chunk):
             on_bytes(position(raw))
             yield from _decoded(name, first_line_number, lines, decode, reject)
             first_line_number += len(lines)
+    check_unchanged()
 
 
 class InputLines:

@@ -144,12 +144,12 @@ class Oracle:
         rank = "rank" if self.config.emit == "top" else "0 AS rank"
         slide_ms, window_ms = self.config.slide_ms, self.config.window_ms
         if not any(results_dir.glob("*.parquet")):
-            self.connection.execute("CREATE TABLE results AS SELECT * FROM expected WHERE false")
+            self.connection.execute("CREATE OR REPLACE TABLE results AS SELECT * FROM expected WHERE false")
             return
         path = str(results_dir / "*.parquet").replace("'", "''")
         self.connection.execute(
             f"""
-            CREATE TABLE results AS
+            CREATE OR REPLACE TABLE results AS
             SELECT floor_div(epoch_ms(window_start), {slide_ms}) AS window_index, {columns}, {rank}
             FROM read_parquet('{path}')
             """

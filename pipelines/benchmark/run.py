@@ -23,8 +23,9 @@ from pipelines.benchmark.progress import RunProgress, input_bytes, progress_bars
 from pipelines.benchmark.replay import Replay, ReplayReport
 from pipelines.benchmark.sender import TopicSender
 from pipelines.benchmark.site import DiskWatch, Site, open_site
-from pipelines.benchmark.verify import verify
+from pipelines.benchmark.verify import Answers, verify
 from pipelines.dead_letters import DeadLetters
+from pipelines.input_files import unchanged_since
 from pipelines.interrupt import Interrupted, stoppable
 from pipelines.java_client import java_client_settings
 from pipelines.run_lock import RunLock
@@ -39,7 +40,14 @@ REPLAY_STOP_SECONDS = 15.0
 
 
 def execute(
-    config: RunConfig, folder: Path, site: Site, *, resumed: bool, progress: RunProgress
+    config: RunConfig,
+    folder: Path,
+    site: Site,
+    *,
+    resumed: bool,
+    progress: RunProgress,
+    replay_first: bool = False,
+    answers: Answers | None = None,
 ) -> Cell:
     """Carry a run out, or on.
 
@@ -49,6 +57,9 @@ def execute(
         site: Broker and Spark.
         resumed: Whether an earlier attempt may have sent a part.
         progress: Shows how far it is.
+        replay_first: The query starts when all is in the topic, so that it needs few batches.
+            Latencies then say nothing.
+        answers: Keeps the oracle's answers for runs that must have the same.
 
     Returns:
         The cell, which is also in the folder.
@@ -58,6 +69,7 @@ def execute(
         RunError: The query or the replay failed.
     """
     started = time.monotonic()
+    check_unchanged = unchanged_since(config.inputs)
     workload = make_workload(config)
     in_topic = np.zeros(config.partitions, np.int64)
     if resumed and (folder / "checkpoint").exists():
@@ -78,11 +90,15 @@ def execute(
             dead_letters,
             in_topic.tolist(),
             on_progress=progress.sent,
-            await_go=True,
+            await_go=not replay_first,
         )
-        query = _start_query(config, workload, folder, site, progress)
         sending = ReplayThread(replay)
-        sending.start()
+        if replay_first:
+            sending.run()
+            sending.raise_error()
+        query = _start_query(config, workload, folder, site, progress)
+        if not replay_first:
+            sending.start()
         try:
             while not query.await_end(POLL_SECONDS):
                 if resumed or query.has_committed:
@@ -93,18 +109,21 @@ def execute(
                 sending.raise_error()
                 if (report := sending.report) is not None:
                     progress.expect(report.produced)
-            sending.join()
+            if not replay_first:
+                sending.join()
             sending.raise_error()
         except BaseException as error:
             replay.stop()
-            sending.join(REPLAY_STOP_SECONDS)
+            if not replay_first:
+                sending.join(REPLAY_STOP_SECONDS)
             query.stop()
             raise _worth_telling(error, sending, disk) from error
     report = sending.report
     assert report is not None
     summary = query.summary()
     progress.verifying()
-    comparison = verify(config, workload, results_dir, report, summary)
+    check_unchanged()
+    comparison = verify(config, workload, results_dir, report, summary, answers)
     total_seconds = time.monotonic() - started
     cell = collect(
         config,

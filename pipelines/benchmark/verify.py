@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,12 +35,52 @@ class Comparison:
     last_top: tuple[int, list[dict[str, Any]]] | None
 
 
+class Answers:
+    """The oracle's answers, kept for runs that have the same input, windows and watermarks.
+
+    What a run expects does not depend on partitioner, partitions, sources or shards.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[object, Oracle, int] | None = None
+
+    def oracle(self, config: RunConfig, workload: Workload, marks: Sequence[Any]) -> Any:
+        """The oracle with its answers ready, and the number of records it read.
+
+        The answers of the last question asked are kept; another question closes them.
+        """
+        question = (
+            config.workload,
+            sorted(config.workload_options.items()),
+            config.inputs,
+            config.encoding,
+            (config.window_ms, config.slide_ms, config.emit, config.top),
+            list(marks),
+        )
+        if self._kept is not None and self._kept[0] == question:
+            return self._kept[1:]
+        self.close()
+        oracle = Oracle(duckdb.connect(), config, workload)
+        oracle.read_input(marks)
+        records = oracle.num_records()
+        oracle.fill_expected()
+        self._kept = (question, oracle, records)
+        return oracle, records
+
+    def close(self) -> None:
+        """Let go of what is kept."""
+        if self._kept is not None:
+            self._kept[1].connection.close()
+            self._kept = None
+
+
 def verify(
     config: RunConfig,
     workload: Workload,
     results_dir: Path,
     report: ReplayReport,
     summary: QuerySummary,
+    answers: Answers | None = None,
 ) -> Comparison:
     """Compare the results of a finished run with the oracle.
 
@@ -49,15 +90,14 @@ def verify(
         results_dir: The Parquet files.
         report: What was sent.
         summary: What the query counted.
+        answers: Where the oracle's answers are kept for the next run.
     """
     differences = _count_differences(report, summary)
-    with duckdb.connect() as connection:
-        oracle = Oracle(connection, config, workload)
-        oracle.read_input(report.marks)
-        num_records = oracle.num_records()
+    kept = answers or Answers()
+    try:
+        oracle, num_records = kept.oracle(config, workload, report.marks)
         if num_records != report.produced:
             differences.append(f"the oracle reads {num_records:,} records, not {report.produced:,}")
-        oracle.fill_expected()
         oracle.read_results(results_dir)
         differences += oracle.differences()
         return Comparison(
@@ -66,6 +106,9 @@ def verify(
             differences=differences[:SHOWN_DIFFERENCES],
             last_top=oracle.last_top(),
         )
+    finally:
+        if answers is None:
+            kept.close()
 
 
 def _count_differences(report: ReplayReport, summary: QuerySummary) -> list[str]:

@@ -72,7 +72,7 @@ def _generator() -> str:
     found = str(beside) if beside.exists() else shutil.which(GENERATOR)
     if found is None:
         raise InputError(
-            f"{GENERATOR} is not installed: `pip install {GENERATOR}`, in any environment on PATH"
+            f"{GENERATOR} is not installed: `pip install 'keyspread[tpch]'`, or put it on PATH"
         )
     return found
 
