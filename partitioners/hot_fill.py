@@ -88,7 +88,7 @@ from partitioners.hot_plan import (
 )
 from partitioners.panes import NEXT_PANE_MS, NOW_ROW, advance_clock, num_panes, open_panes
 
-TOLERANCE_PER_ROOT = 0.006
+TOLERANCE_PER_ROOT = 0.0075
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +100,8 @@ class HotFillConfig(Config):
         slide_ms: Its slide, which divides it; None: a tenth of the window or, where that does not
             divide it, the whole.
         tolerance: How far a partition may be planned above the mean load. Less: better balance,
-            more fragmentation. None: 0.006 sqrt(n), at most 0.1, for with more partitions each load
-            is less certain (0.024 at 16 partitions, 0.048 at 64).
+            more fragmentation. None: 0.0075 (sqrt(n) - 1), at most 0.1, for with more partitions
+            each load is less certain (0.0225 at 16 partitions, 0.0525 at 64).
         hot_fraction: Keys from this part of a partition's mean load on are planned one by one.
         memory_windows: Shares are remembered over so many windows; longer is steadier, for sources
             that see few records.
@@ -273,7 +273,7 @@ class HotFill(Partitioner):
         """Tolerance in force."""
         if self.config.tolerance is not None:
             return float(self.config.tolerance)
-        return min(0.1, TOLERANCE_PER_ROOT * math.sqrt(self.num_partitions))
+        return min(0.1, TOLERANCE_PER_ROOT * (math.sqrt(self.num_partitions) - 1.0))
 
     @property
     def num_drifts(self) -> int:

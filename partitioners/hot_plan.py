@@ -34,12 +34,16 @@ PERIOD_RECORDS = 16  # records per partition from one plan to the next
 CHECK_RECORDS = 4  # records per partition from one test for drift to the next
 YOUNG_PARTS = 4  # while little is known: a plan whenever what is known grew by a fourth
 
+# While less than a period is known, shares come from a handful of records. A limit with room for
+# their error, in standard errors, gives fewer homes, and hardly one that is given up again.
+YOUNG_NOISE = 2.0
+
 SURE_RECORDS = 8.0  # a key is hot only if this many records of it are certain
 COOL_FRACTION = 0.5  # a hot key stays hot down to this part of the limit
 HELD_FRACTION = 0.5  # a home that is held needs only this part of the room a new one needs
 # Rooms are sought of at least this part of the mean load, then of half of it, and so on. Large
 # rooms first means few homes; but sources that know loads badly would not agree on the largest.
-LARGEST_ROOM = 0.56
+LARGEST_ROOM = 0.8
 LARGEST_ROOM_COARSE = 0.32
 FINE_RECORDS = 500.0  # records remembered per partition, from which on loads are known well
 SMALLEST_ROOM = 0.02
@@ -336,6 +340,8 @@ def make_plan(state: View, drifted: bool) -> None:
     mean = _fade(state, drifted)
     limit = (1.0 + state.settings[TOLERANCE]) * mean
     noise = math.sqrt(mean * unit)  # the standard error of a load that is only counted
+    if state.moments[AGE] < PERIOD_RECORDS * n:
+        limit += YOUNG_NOISE * noise
     largest_room = LARGEST_ROOM if mean >= FINE_RECORDS * unit else LARGEST_ROOM_COARSE
     num_hot = _find_hot(state, mean, unit)
     for partition in range(n):

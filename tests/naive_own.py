@@ -22,7 +22,7 @@ class HotFill:
     def __init__(self, config, n):
         self.config, self.n = config, n
         tolerance = config.tolerance
-        self.tolerance = min(0.1, 0.006 * math.sqrt(n)) if tolerance is None else tolerance
+        self.tolerance = min(0.1, 0.0075 * (math.sqrt(n) - 1.0)) if tolerance is None else tolerance
         self.pane_ms = config.slide_ms or (
             config.window_ms // 10 if config.window_ms % 10 == 0 else config.window_ms
         )
@@ -149,6 +149,8 @@ class HotFill:
         mean = self.total / self.n
         limit = (1.0 + self.tolerance) * mean
         noise = math.sqrt(mean * unit)
+        if self.age < 16 * self.n:
+            limit += 2.0 * noise
         hot = self.hot_entries(mean, unit)
         levels = list(self.first)
         for entry in hot:
@@ -168,7 +170,7 @@ class HotFill:
                 levels[home] += entry.count
                 entry.homes = [home]
             else:
-                fraction = 0.56 if mean >= 500 * unit else 0.32
+                fraction = 0.8 if mean >= 500 * unit else 0.32
                 self.spread(entry, levels, limit, mean, fraction)
 
     def spread(self, entry, levels, limit, mean, fraction):
