@@ -56,7 +56,14 @@ def _cell(longitude: pl.Expr, latitude: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
 
 
 class TripParser(Parser):
-    """Reads the official CSV lines."""
+    """Reads the official CSV lines.
+
+    Args:
+        with_pickup: Values hold the pick-up time too, -1 where it does not read.
+    """
+
+    def __init__(self, *, with_pickup: bool = False) -> None:
+        self._with_pickup = with_pickup
 
     def parse(self, chunk: LineChunk) -> Parsed:
         """See `Parser`."""
@@ -66,6 +73,7 @@ class TripParser(Parser):
             .select(
                 fields.list.len().alias("num_columns"),
                 _milliseconds(fields.list.get(3, null_on_oob=True)).alias("timestamp_ms"),
+                _milliseconds(fields.list.get(2, null_on_oob=True)).alias("pickup_ms"),
                 *(
                     _micro_degrees(fields.list.get(6 + i, null_on_oob=True)).alias(name)
                     for i, name in enumerate(_ENDS)
@@ -86,10 +94,13 @@ class TripParser(Parser):
         )
         timestamps = trips["timestamp_ms"].to_numpy()
         lines = trips["row"].cast(pl.Int64).to_numpy() + chunk.first_line_number
+        values = [timestamps, lines]
+        if self._with_pickup:
+            values.append(trips["pickup_ms"].fill_null(-1).to_numpy())
         columns = [
             pa.array(timestamps),
             trips["route"].to_arrow().cast(pa.binary()),
-            write_int64s(timestamps, lines),
+            write_int64s(*values),
         ]
         table = pa.table(columns, schema=RECORDS)
         return Parsed(table, rejected, ignored=len(well_formed) - len(trips))
