@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Sum,
         Variance,
     )
+    from pipelines.approximate import ApproxDistinct, ApproxQuantile, TopK
     from pipelines.laws import check_laws
     from pipelines.panes import Windows
     from pipelines.sinks import ConsoleSink, KafkaSink, MemorySink, ParquetSink, PostgresSink
@@ -40,11 +41,14 @@ if TYPE_CHECKING:
 
 # Where a name is, if it is no aggregate.
 _HOMES = {
+    "ApproxDistinct": "approximate",
+    "ApproxQuantile": "approximate",
     "ConsoleSink": "sinks",
     "KafkaSink": "sinks",
     "MemorySink": "sinks",
     "ParquetSink": "sinks",
     "PostgresSink": "sinks",
+    "TopK": "approximate",
     "Topic": "topic_run",
     "Windows": "panes",
     "check_laws": "laws",
@@ -53,6 +57,8 @@ _HOMES = {
 
 __all__ = [
     "Aggregate",
+    "ApproxDistinct",
+    "ApproxQuantile",
     "ConsoleSink",
     "Count",
     "Distinct",
@@ -68,6 +74,7 @@ __all__ = [
     "PostgresSink",
     "Quantile",
     "Sum",
+    "TopK",
     "Topic",
     "Variance",
     "Windows",

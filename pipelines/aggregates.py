@@ -10,6 +10,7 @@ How it slides:
 | "newest" | needs nothing: the newest pane decides, and leaves last | the latest event time |
 | "stacks" | is forgotten: two stacks of combined panes (`stacks`) | minimum, first, a user's own |
 | "values" | its values are deducted one by one (`value_sets`) | quantiles, distinct values |
+| "deducts" | is taken out by the aggregate's own `deduct` | an exclusive or |
 | "derived" | needs nothing: it follows from the other states of the key | a ratio to rank by |
 
 Integers only, so that a window's value never depends on how often it slid or in which order its
@@ -32,7 +33,7 @@ from partitioners.errors import InputError
 from pipelines import wide
 
 Int64s = npt.NDArray[np.int64]
-Slides = Literal["adds", "newest", "stacks", "values", "derived"]
+Slides = Literal["adds", "newest", "stacks", "deducts", "values", "derived"]
 ByColumn = Literal["sum", "min", "max"]
 Gives = Literal["integer", "value", "total", "real"]
 
@@ -50,7 +51,7 @@ class Aggregate(ABC):
         name: Its column in the results.
         columns: Suffixes of its state columns; one without a name has the aggregate's.
         neutral: The state of no records; combining with it changes nothing.
-        slides: See the module.
+        slides: See the module; "deducts" where the class has a `deduct` and says nothing else.
         by_column: How to combine, where each column is summed, or its least or largest value taken;
             None: `combine` says.
         gives: What the result is: an integer of its own, a value of the column read, a total of
@@ -74,6 +75,11 @@ class Aggregate(ABC):
     by_column: ClassVar[ByColumn | None] = None
     gives: ClassVar[Gives] = "integer"
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "deduct" in vars(cls) and "slides" not in vars(cls):
+            cls.slides = "deducts"
+
     @abstractmethod
     def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
         """The states of single records.
@@ -94,6 +100,14 @@ class Aggregate(ABC):
         if self.by_column == "max":
             return np.maximum(a, b)
         raise NotImplementedError(f"{type(self).__name__} needs a combine method or by_column")
+
+    def deduct(self, a: Int64s, b: Int64s) -> Int64s:
+        """Take states b out of states a: `deduct(combine(a, b), b)` is a, for every a and b.
+
+        An aggregate that has it slides by one combine and one deduction for each partial; one that
+        cannot have it, such as a maximum, leaves it away and slides by two stacks.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no deduct")
 
     def carry(self, states: Int64s) -> None:  # noqa: B027 - most states need none
         """Make equal states equal in their columns too, in place; for sums of limbs."""
@@ -335,6 +349,15 @@ class OfValues(Aggregate):
         """See `Aggregate`; the values travel by themselves."""
         return [np.zeros(len(columns[TIMESTAMP]), dtype=np.int64)] * len(self.columns)
 
+    @property
+    def cells(self) -> str:
+        """Names what the values are reduced to; aggregates of one name share their cells."""
+        return self.column
+
+    def reduce_values(self, values: Int64s) -> Int64s:
+        """What to keep of values, int64[n]; only whether it is equal, and its order, matter."""
+        return values
+
 
 @dataclass(frozen=True)
 class Quantile(OfValues):
@@ -373,6 +396,26 @@ class Distinct(OfValues):
     """How many different values an integer column has, exactly."""
 
     neutral: ClassVar[tuple[int, ...]] = (0,)
+
+
+@dataclass(frozen=True)
+class SlidingCells(OfValues):
+    """Has its own way over the cells of a shard and the events that change them."""
+
+    @abstractmethod
+    def slide_cells(self, cells: Sequence[Int64s], key: Int64s, window: Int64s) -> Int64s:
+        """The states of keys in windows.
+
+        Args:
+            cells: Key, value and count of each cell, ordered by key and value, the counts before
+                the first event, which may be changed; then the cell, window and change of each
+                event, ordered by key and window.
+            key: int64[n], ordered with `window`.
+            window: int64[n]; the events up to it count.
+
+        Returns:
+            int64[num columns, n]; neutral where there is no value.
+        """
 
 
 @dataclass(frozen=True)
@@ -470,14 +513,32 @@ class Aggregates:
 
     @property
     def value_columns(self) -> tuple[str, ...]:
-        """The columns of which every value is needed."""
-        columns = [each.column for each in self.all if isinstance(each, OfValues)]
+        """The names of the cells that are kept: columns, or what their values are reduced to."""
+        columns = [each.cells for each in self.all if isinstance(each, OfValues)]
         return tuple(dict.fromkeys(columns))
 
+    def cell_values(self, cells: str, columns: Mapping[str, Int64s]) -> Int64s:
+        """What cells of that name keep of records."""
+        each = self._of_cells(cells)
+        return each.reduce_values(columns[each.column])
+
+    def _of_cells(self, cells: str) -> OfValues:
+        return next(each for each in self.all if isinstance(each, OfValues) and each.cells == cells)
+
+    @property
+    def travelling(self) -> list[int]:
+        """The rows of state columns that partials carry; the others are found in the reducer."""
+        return [
+            row
+            for each, rows in self.blocks
+            if each.slides not in ("values", "derived")
+            for row in range(rows.start, rows.stop)
+        ]
+
     def value_rules(self, column: str) -> tuple[int | None, int | None]:
-        """`absent` and `last_ms` of a column of which every value is needed."""
-        found = [each for each in self.all if isinstance(each, OfValues) and each.column == column]
-        return found[0].absent, found[0].last_ms
+        """`absent` and `last_ms` of cells."""
+        each = self._of_cells(column)
+        return each.absent, each.last_ms
 
     def derive(self, states: Int64s) -> None:
         """Set the states that follow from others, int64[num state columns, n], in place."""

@@ -15,6 +15,8 @@ def check_laws(
 ) -> None:
     """See that combining is associative and commutative, and that `neutral` changes nothing.
 
+    And that `deduct`, where there is one, takes out what was combined.
+
     Args:
         aggregate: One's own aggregate.
         columns: Records to try it on, int64[n] for each column it reads and `timestamp_ms`; the odd
@@ -49,6 +51,9 @@ def check_laws(
         law = "combine(combine(a, b), c) = combine(a, combine(b, c))"
         _same(aggregate, law, left, right, a, b, c)
         _same(aggregate, "combine(neutral, a) = a", aggregate.combine(neutral, a), a, a)
+        if aggregate.slides == "deducts":
+            law = "deduct(combine(a, b), b) = a"
+            _same(aggregate, law, aggregate.deduct(both, b), a, a, b)
         if aggregate.slides == "adds":
             _same(aggregate, "combine(a, b) = a + b", both, a + b, a, b)
         states = np.concatenate([states, both[:, : states.shape[1] // 2 + 1]], axis=1)[:, -4096:]

@@ -59,7 +59,7 @@ def aggregate_records(
     ones = np.ones(len(key), dtype=np.int64)
     cells = {}
     for name in aggregates.value_columns:
-        each = Cells(pane, tags, key, columns[name], ones)
+        each = Cells(pane, tags, key, aggregates.cell_values(name, columns), ones)
         absent, _ = aggregates.value_rules(name)
         cells[name] = count_cells([each if absent is None else each.where(each.value != absent)])
     low = int(pane.min())
@@ -128,6 +128,8 @@ def combine_groups(
     expressions: list[pl.Expr] = []
     general = []
     for each, rows in aggregates.blocks:
+        if each.slides in ("values", "derived"):
+            continue
         if each.by_column is None:
             general.append((each, rows))
             continue
@@ -137,7 +139,7 @@ def combine_groups(
     grouped = pl.DataFrame(frame).group_by(list(groups)).agg(expressions)
     if general:
         grouped = grouped.sort(list(groups))
-    out = np.empty((len(states), len(grouped)), dtype=np.int64)
+    out = np.repeat(aggregates.neutral(), len(grouped), axis=1)
     for name in grouped.columns[len(groups) :]:
         out[int(name[len("state") :])] = grouped[name].to_numpy()
     if general:
@@ -160,8 +162,8 @@ def encode_partials(partials: Partials, aggregates: Aggregates) -> bytes:
             pa.array(partials.key.astype(np.int32)), partials.keys
         ),
     }
-    for name, row in zip(aggregates.names, partials.states, strict=True):
-        columns[name] = pa.array(row)
+    for row in aggregates.travelling:
+        columns[aggregates.names[row]] = pa.array(partials.states[row])
     main = to_blob(pa.RecordBatch.from_pydict(columns))
     return join_blobs([main, *map(encode_cells, partials.cells.values())])
 
@@ -171,11 +173,14 @@ def decode_partials(blob: bytes, aggregates: Aggregates) -> Partials:
     main, *cells = split_blobs(blob)
     batch = from_blob(main)
     coded = batch.column("key")
+    states = np.repeat(aggregates.neutral(), batch.num_rows, axis=1)
+    for row in aggregates.travelling:
+        states[row] = numbers(batch.column(aggregates.names[row]))
     return Partials(
         coded.dictionary,
         numbers(batch.column("pane")),
         numbers(batch.column("enter")),
         coded.indices.to_numpy().astype(np.int64),
-        np.stack([numbers(batch.column(name)) for name in aggregates.names]),
+        states,
         dict(zip(aggregates.value_columns, map(decode_cells, cells), strict=True)),
     )

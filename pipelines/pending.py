@@ -41,6 +41,7 @@ class PendingChanges:
         names: Of the rows of the changes' `delta`.
         windows_per_bucket: Windows in a bucket.
         index: Pairs (bucket, serial number) of the segments there are.
+        rows: Rows of the changes that are kept, the others come back as zeros; None: all.
         prefix: Of the segments' names in the store.
         with_peers: Whether `peer` is of use to whoever takes the changes.
     """
@@ -52,12 +53,14 @@ class PendingChanges:
         windows_per_bucket: int,
         index: list[tuple[int, int]],
         *,
+        rows: Sequence[int] | None = None,
         prefix: str = "segment",
         with_peers: bool = False,
     ) -> None:
         self._store = store
         self._names = names
         self._windows_per_bucket = windows_per_bucket
+        self._rows = list(range(len(names))) if rows is None else list(rows)
         self._prefix = prefix
         self._with_peers = with_peers
         self.index = [(int(bucket), int(serial)) for bucket, serial in index]
@@ -72,8 +75,12 @@ class PendingChanges:
         buckets = changes.window // self._windows_per_bucket
         order = np.argsort(buckets, kind="stable")
         present, at = np.unique(buckets[order], return_index=True)
-        for bucket, rows in zip(present.tolist(), np.split(order, at[1:]), strict=True):
-            self._write(int(bucket), serial, changes.where(rows))
+        # Ordered once, a bucket is a stretch of rows, which is not copied again.
+        ordered = changes.where(order)
+        for bucket, low, high in zip(
+            present.tolist(), at.tolist(), [*at[1:].tolist(), len(order)], strict=True
+        ):
+            self._write(int(bucket), serial, ordered.where(slice(low, high)))
 
     def take_due(self, end: int, serial: int) -> Changes:
         """Take out the changes at windows before `end`."""
@@ -107,8 +114,8 @@ class PendingChanges:
         }
         if self._with_peers:
             columns["peer"] = pa.array(changes.peer)
-        for name, row in zip(self._names, changes.delta, strict=True):
-            columns[f"delta.{name}"] = pa.array(row)
+        for row in self._rows:
+            columns[f"delta.{self._names[row]}"] = pa.array(changes.delta[row])
         self._store.put(self._name(bucket, serial), to_blob(pa.RecordBatch.from_pydict(columns)))
         self.index.append((bucket, serial))
 
@@ -118,10 +125,13 @@ class PendingChanges:
             raise KeyError(f"segment {bucket}/{serial} is in the index and not in the state store")
         batch = from_blob(blob)
         window = numbers(batch.column("window"))
+        delta = np.zeros((len(self._names), len(window)), dtype=np.int64)
+        for row in self._rows:
+            delta[row] = numbers(batch.column(f"delta.{self._names[row]}"))
         return Changes(
             window,
             numbers(batch.column("key")).astype(np.int64),
-            np.stack([numbers(batch.column(f"delta.{name}")) for name in self._names]),
+            delta,
             numbers(batch.column("peer")) if self._with_peers else np.zeros_like(window),
         )
 

@@ -109,6 +109,7 @@ class ShardReducer:
             self.aggregates.names,
             self._windows_per_bucket,
             meta.segments,
+            rows=self.aggregates.travelling,
             with_peers=bool(self.aggregates.stacked),
         )
         value_sets = {

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from pipelines.aggregates import Aggregates
 from pipelines.blobs import Int64s
 from pipelines.lookup import differs, order_of, running_sums
+from pipelines.scan import fold, scan
 
 Bools = npt.NDArray[np.bool_]
 
@@ -45,7 +46,7 @@ class Changes(NamedTuple):
     delta: Int64s
     peer: Int64s
 
-    def where(self, chosen: Bools | Int64s) -> Changes:
+    def where(self, chosen: Bools | Int64s | slice) -> Changes:
         """The chosen rows."""
         return Changes(
             self.window[chosen], self.key[chosen], self.delta[:, chosen], self.peer[chosen]
@@ -123,6 +124,9 @@ def partial_changes(
             left[rows] = np.array(each.neutral)[:, None]
         elif each.slides == "stacks":
             left[rows] = states[rows]
+        elif each.slides == "deducts":
+            none = np.repeat(np.array(each.neutral)[:, None], states.shape[1], axis=1)
+            left[rows] = each.deduct(none, states[rows])
     enter_peer, exit_peer = exit_, enter
     if late is not None and late.any():
         enter_peer = np.where(late, NO_PEER, exit_)
@@ -141,7 +145,7 @@ def unchanged(window: Int64s, key: Int64s, aggregates: Aggregates) -> Changes:
     order = order[differs(key[order], window[order])]
     delta = np.zeros((len(aggregates.names), len(order)), dtype=np.int64)
     for each, rows in aggregates.blocks:
-        if each.slides == "newest":
+        if each.slides in ("newest", "deducts"):
             delta[rows] = np.array(each.neutral)[:, None]
     return Changes(window[order], key[order], delta, np.full(len(order), NO_PEER))
 
@@ -218,6 +222,8 @@ def _net(
             ufunc = np.add if each.slides == "adds" else np.maximum
             for row in range(rows.start, rows.stop):
                 net[row] = ufunc.reduceat(delta[row][order], at)
+        elif each.slides == "deducts":
+            net[rows] = fold(each.combine, delta[rows][:, order], fresh)
     chosen = order[at]
     return window[chosen], key[chosen], net
 
@@ -226,6 +232,8 @@ def _accumulate(delta: Int64s, begins: Bools, aggregates: Aggregates) -> Int64s:
     """Running totals of each key, where sums of changes or the newest pane give them."""
     out = np.empty_like(delta)
     for each, rows in aggregates.blocks:
+        if each.slides == "deducts":
+            out[rows] = scan(each.combine, delta[rows], begins)
         for row in range(rows.start, rows.stop):
             if each.slides == "adds":
                 out[row] = running_sums(delta[row], begins)

@@ -7,6 +7,7 @@ is a row of pane, key, value and count.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,14 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from pipelines.aggregates import Aggregates, Distinct, OfValues, OfWindow, Quantile
+from pipelines.aggregates import (
+    Aggregates,
+    Distinct,
+    OfValues,
+    OfWindow,
+    Quantile,
+    SlidingCells,
+)
 from pipelines.blobs import Int64s, from_blob, numbers, to_blob
 from pipelines.lookup import count_at_or_before, differs, order_of, running_sums
 from pipelines.pending import PendingChanges, Store
@@ -48,6 +56,25 @@ class Cells(NamedTuple):
 def count_cells(parts: list[Cells]) -> Cells:
     """Add up the counts of equal cells."""
     columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+    *named, records = columns
+    # As in `partials`, one integer groups twice as fast as several, where it holds them all.
+    lows = [int(column.min()) if len(column) else 0 for column in named]
+    spans = [
+        int(column.max()) - low + 1 if len(column) else 1
+        for column, low in zip(named, lows, strict=True)
+    ]
+    if math.prod(spans) < 2**62:
+        group = np.zeros(len(records), dtype=np.int64)
+        for column, low, span in zip(named, lows, spans, strict=True):
+            if span > 1:
+                group = group * span + (column - low)
+        grouped = pl.DataFrame({"group": group, "records": records}).group_by("group").sum()
+        rest = grouped["group"].to_numpy()
+        found = [grouped["records"].to_numpy()]
+        for low, span in zip(reversed(lows), reversed(spans), strict=True):
+            found.append(rest % span + low)
+            rest = rest // span
+        return Cells(*reversed(found))
     frame = pl.DataFrame(dict(zip(Cells._fields, columns, strict=True)))
     grouped = frame.group_by(Cells._fields[:4]).agg(pl.col("records").sum())
     return Cells(*(grouped[name].to_numpy() for name in Cells._fields))
@@ -79,8 +106,8 @@ class ValueSet:
 
     Args:
         store: The shard's state.
-        column: Which column.
-        aggregates: Those of this column are answered.
+        column: Which cells, by name.
+        aggregates: Those of these cells are answered.
         windows_per_bucket: Of pending changes.
         index: Segments of pending changes there are.
     """
@@ -102,7 +129,7 @@ class ValueSet:
         self._blocks = [
             (each, rows)
             for each, rows in aggregates.blocks
-            if isinstance(each, OfValues) and each.column == column
+            if isinstance(each, OfValues) and each.cells == column
         ]
         self.rows = [row for _, rows in self._blocks for row in range(rows.start, rows.stop)]
         blob = store.get(self._name)
@@ -127,7 +154,7 @@ class ValueSet:
         # Cells that are there, and cells that come: ordered by key and value.
         key = np.concatenate([self._key, due.key])
         value = np.concatenate([self._value, due.delta[0]])
-        by_cell = np.lexsort((value, key))
+        by_cell = order_of(key, value)
         fresh = differs(key[by_cell], value[by_cell])
         cell_of = np.empty(len(by_cell), dtype=np.int64)
         cell_of[by_cell] = np.cumsum(fresh) - 1
@@ -144,6 +171,13 @@ class ValueSet:
         at = {row: i for i, row in enumerate(self.rows)}
         distinct = [rows for each, rows in self._blocks if isinstance(each, Distinct)]
         for each, rows in self._blocks:
+            if isinstance(each, SlidingCells):
+                cells = (self._key, self._value, self._count.copy())
+                events = (self._cell, self._window, self._delta)
+                first = at[rows.start]
+                out[first : first + rows.stop - rows.start] = each.slide_cells(
+                    (*cells, *events), key, window
+                )
             if isinstance(each, OfWindow):
                 first = at[rows.start]
                 self._compute(each, key, window, out[first : first + rows.stop - rows.start])

@@ -179,6 +179,38 @@ def windows(
 
 @bench.command()
 @explains_errors
+def aggregates(
+    names: Annotated[list[str] | None, typer.Argument(help="Which; left out: all.")] = None,
+    records: Records = 1_000_000,
+    repetitions: Annotated[int, typer.Option(help="Runs of each; the best counts.", min=1)] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Rates of aggregates through combiner and reducer, in process, beside that of `sum`."""
+    from dataclasses import asdict
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from pipelines.benchmark.aggregates import CASES, aggregates_table, run_aggregates_bench
+    from pipelines.benchmark.report import stdout_console
+
+    console = Console(stderr=True, quiet=as_json)
+    with Progress(console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("measuring", total=len(names or CASES))
+        rows = run_aggregates_bench(
+            names or (),
+            num_records=records,
+            repetitions=repetitions,
+            on_row=lambda _name: bar.advance(task),
+        )
+    if as_json:
+        typer.echo(json.dumps({"records": records, "rows": [asdict(row) for row in rows]}))
+    else:
+        stdout_console().print(aggregates_table(rows))
+
+
+@bench.command()
+@explains_errors
 def split(
     records: Records = 24_000,
     hot_fraction: Annotated[float, typer.Option(help="Share of the hot key.", min=0, max=1)] = 0.6,

@@ -12,6 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -45,22 +46,24 @@ def postgres() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def job(*args: object) -> Iterator[Callable[[Callable[[], bool], str], None]]:
+def job(log: Path, *args: object) -> Iterator[Callable[[Callable[[], bool], str], None]]:
     """Run `sinks_job` as a program; gives a wait for a condition; killed at the end."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "tests.integration.sinks_job", *map(str, args)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as program:
+    with (
+        log.open("w") as words,
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.integration.sinks_job", *map(str, args)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.DEVNULL,
+            stderr=words,
+        ) as program,
+    ):
 
         def wait_until(condition: Callable[[], bool], what: str) -> None:
             deadline = time.monotonic() + PATIENCE_SECONDS
             while not condition():
-                assert time.monotonic() < deadline, f"never {what}"
-                assert program.poll() is None, program.communicate()
+                assert time.monotonic() < deadline, f"never {what}: {log.read_text()}"
+                assert program.poll() is None, log.read_text()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     program.wait(0.1)
 
@@ -153,7 +156,7 @@ def test_sinks_after_kill_9(spark, bootstrap, client_config, make_topic, postgre
     def committed() -> list[int]:
         return sorted(int(f.name) for f in commits.glob("*") if f.name.isdigit())
 
-    with job(bootstrap, topic, tmp_path, postgres) as wait_until:
+    with job(tmp_path / "log", bootstrap, topic, tmp_path, postgres) as wait_until:
         wait_until(lambda: len(committed()) >= 2, "a second batch")
     # What a kill between the write and Spark's commit leaves.
     last = committed()[-1]
