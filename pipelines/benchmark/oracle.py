@@ -144,7 +144,9 @@ class Oracle:
         rank = "rank" if self.config.emit == "top" else "0 AS rank"
         slide_ms, window_ms = self.config.slide_ms, self.config.window_ms
         if not any(results_dir.glob("*.parquet")):
-            self.connection.execute("CREATE OR REPLACE TABLE results AS SELECT * FROM expected WHERE false")
+            self.connection.execute(
+                "CREATE OR REPLACE TABLE results AS SELECT * FROM expected WHERE false"
+            )
             return
         path = str(results_dir / "*.parquet").replace("'", "''")
         self.connection.execute(
