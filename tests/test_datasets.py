@@ -159,5 +159,5 @@ def test_a_generator_that_fails_or_is_missing_is_told(
     with pytest.raises(InputError, match="--scale must be above 0"):
         tpch.prepare_tpch(0.0, tmp_path / "out")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InputError, match="pip install tpchgen-cli"):
+    with pytest.raises(InputError, match=r"pip install 'keyspread\[tpch\]'"):
         tpch.prepare_tpch(0.01, tmp_path / "other")
