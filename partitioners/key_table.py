@@ -1,8 +1,8 @@
 """A table from key hash to partition, for algorithms where a key sticks to its first partition.
 
 Open addressing with linear probing over two arrays, at most half full; a kernel that fills it past
-that says so, and ``enlarge`` doubles it between two records. 12 bytes a slot, so 24 to 48 bytes a
-key.
+that says so, and ``enlarge`` doubles it between two records; ``reduce`` gives back what keys of the
+window before needed. 12 bytes a slot, so 24 to 48 bytes a key.
 """
 
 from __future__ import annotations
@@ -83,6 +83,26 @@ def enlarge(table: KeyTable) -> None:
     Args:
         table: Changed in place.
     """
-    larger = new_key_table(2 * table.partitions.size)
-    _refill(table.key_hashes, table.partitions, larger.key_hashes, larger.partitions)
-    table.key_hashes, table.partitions = larger.key_hashes, larger.partitions
+    _move(table, 2 * table.partitions.size)
+
+
+def has_spare_room(table: KeyTable) -> bool:
+    """Say whether at most an eighth of the slots are taken; never while keys only come."""
+    slots = table.partitions.size
+    return slots > FIRST_CAPACITY and 8 * int(table.num_keys[0]) <= slots
+
+
+def reduce(table: KeyTable) -> None:
+    """Give back slots, down to four per key; the arrays are new ones afterwards.
+
+    Args:
+        table: Changed in place.
+    """
+    needed = 1 << (4 * int(table.num_keys[0])).bit_length()
+    _move(table, max(FIRST_CAPACITY, needed))
+
+
+def _move(table: KeyTable, capacity: int) -> None:
+    other = new_key_table(capacity)
+    _refill(table.key_hashes, table.partitions, other.key_hashes, other.partitions)
+    table.key_hashes, table.partitions = other.key_hashes, other.partitions

@@ -33,7 +33,16 @@ from partitioners.base import (
     TimestampsMs,
 )
 from partitioners.hashing import fill_candidates
-from partitioners.key_table import FREE, KeyTable, enlarge, find_slot, is_full, new_key_table
+from partitioners.key_table import (
+    FREE,
+    KeyTable,
+    enlarge,
+    find_slot,
+    has_spare_room,
+    is_full,
+    new_key_table,
+    reduce,
+)
 from partitioners.loads import (
     NO_WINDOW,
     LoadState,
@@ -179,6 +188,9 @@ class StickyPartitioner(Partitioner):
         out: Partitions,
         weights: Loads | None,
     ) -> None:
+        if has_spare_room(self._state.table):
+            reduce(self._state.table)
+            self._bind()
         loads = NO_WEIGHTS if weights is None else weights
         row = 0
         while row < len(key_hashes):
