@@ -257,7 +257,7 @@ class HotFill(Partitioner):
         >>> hot_fill = create("hot_fill", 4, window_ms=1000)
         >>> keys = ["hot", "warm", "hot", "a", "hot", "b", "hot", "c"] * 500
         >>> partitions = hot_fill.partition_batch(keys, range(4000))[2000:]
-        >>> [len(set(partitions[start::8].tolist())) for start in (2, 1, 3)]
+        >>> [len(set(partitions[rows].tolist())) for rows in (np.s_[::2], np.s_[1::8], np.s_[3::8])]
         [3, 1, 1]
     """
 
