@@ -7,7 +7,7 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -38,6 +38,7 @@ class RunConfig:
         bootstrap: Kafka servers; None for an embedded broker of the run's own.
         punctuation_records: Least number of records between two watermark records.
         batch_records: Records per Spark batch.
+        sinks: Names of sinks that take the results beside the folder.
     """
 
     run_id: str
@@ -63,6 +64,7 @@ class RunConfig:
     results_dir: str | None = None
     punctuation_records: int = 1_000
     batch_records: int = 1_000_000
+    sinks: Sequence[str] = ()
 
     @property
     def topic(self) -> str:
@@ -84,6 +86,11 @@ class RunConfig:
         _in_range("--top", self.top, 1, 1_000_000)
         _in_range("--batch-records", self.batch_records, 1, 2**53)
         _in_range("--punctuation-records", self.punctuation_records, 1, 2**53)
+        if self.sinks:
+            from pipelines.sinks.named import check_run_sink
+
+            for sink in self.sinks:
+                check_run_sink(sink)
         if self.slide_ms > self.window_ms:
             raise InputError(
                 f"--slide-ms {self.slide_ms} is larger than --window-ms {self.window_ms}: records "

@@ -29,6 +29,7 @@ from pipelines.input_files import unchanged_since
 from pipelines.interrupt import Interrupted, stoppable
 from pipelines.java_client import java_client_settings
 from pipelines.run_lock import RunLock
+from pipelines.sinks import ConsoleSink, KafkaSink, ParquetSink, Sink, named_sink
 from pipelines.topics import make_topic, require_topic, stable_end_offsets
 from pipelines.workloads import Workload
 
@@ -138,6 +139,26 @@ def execute(
     return cell
 
 
+def _sinks(config: RunConfig, folder: Path, site: Site) -> list[Sink]:
+    """The folder of results, which the oracle reads, and the sinks asked for beside it."""
+    from rich.console import Console
+
+    found: list[Sink] = [ParquetSink(config.results_dir or folder / "results")]
+    for name in config.sinks:
+        if name == "console":
+            # What a run prints on stdout is its figures.
+            found.append(ConsoleSink(console=Console(stderr=True)))
+            continue
+        sink = named_sink(name, query=config.workload, bootstrap=site.bootstrap, kafka=config.kafka)
+        if isinstance(sink, KafkaSink) and site.broker is not None:
+            raise InputError(
+                f"the run's own broker ends with it, and so would the topic of --sink {name}: name "
+                "a broker with --bootstrap"
+            )
+        found.append(sink)
+    return found
+
+
 def _start_query(
     config: RunConfig, workload: Workload, folder: Path, site: Site, progress: RunProgress
 ) -> engine.RunningQuery:
@@ -161,6 +182,7 @@ def _start_query(
             checkpoint_dir=folder / "checkpoint",
             batch_records=config.batch_records,
             kafka_options=java_client_settings(config.kafka),
+            sinks=_sinks(config, folder, site),
             listener=lambda batch: progress.computed(batch.records, batch.windows),
         )
     except PySparkException as error:

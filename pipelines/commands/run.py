@@ -61,6 +61,10 @@ def run(
     bootstrap: Bootstrap = None,
     master: Annotated[str, typer.Option(help="Spark master.")] = "local[2]",
     results: Annotated[Path | None, typer.Option(help="New folder for results (Parquet).")] = None,
+    sink: Annotated[
+        list[str] | None,
+        typer.Option(help="Beside: console, kafka:TOPIC, postgresql://HOST/DB#TABLE; again."),
+    ] = None,
     emit: Annotated[
         str | None, typer.Option(help="all, changed or top; left out: the workload's.")
     ] = None,
@@ -129,6 +133,7 @@ def run(
         results_dir=str(results.absolute()) if results else None,
         batch_records=batch_records,
         punctuation_records=punctuation_records,
+        sinks=tuple(sink or ()),
     )
     _start(config, runs_dir, as_json=as_json, redact=redact)
 

@@ -54,12 +54,18 @@ def named_sink(
     return ParquetSink(name)
 
 
-def refuse_password(name: str) -> None:
-    """Refuse a password in a sink that is going to be written down with a run.
+def check_run_sink(name: str) -> None:
+    """Refuse a sink that a run cannot have beside its folder of results.
 
     Raises:
-        InputError: There is one.
+        InputError: It is in memory or a folder, or has a password, which would be written down.
     """
+    sink = named_sink(name, query="query", bootstrap="")
+    if isinstance(sink, MemorySink | ParquetSink):
+        raise InputError(
+            f'--sink "{name}" is none for a run: say console, kafka:TOPIC or '
+            "postgresql://HOST/DB#TABLE; the folder is --results"
+        )
     if "://" in name and (urlsplit(name).password or "password=" in name):
         raise InputError(
             "a password in --sink would be kept in the run's folder: leave it out and give it in "

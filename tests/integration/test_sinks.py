@@ -27,6 +27,7 @@ import pipelines
 from partitioners.errors import InputError
 from pipelines.sinks import ConsoleSink, MemorySink, PostgresSink, named_sink
 from pipelines.sinks.base import Part, Shape
+from pipelines.sinks.named import check_run_sink
 from tests.integration import sinks_job
 from tests.integration.programs import PATIENCE_SECONDS, ROOT
 from tests.integration.reading import read_topic
@@ -221,6 +222,20 @@ def test_a_sink_that_cannot_be_is_refused_before_the_query(bootstrap, make_topic
             pipelines.run(source, windows=windows, sink=sink)
     with pytest.raises(InputError, match="dead letters need a topic of their own"):
         pipelines.run(source, windows=windows, sink="console", dead_letters=source.name)
+
+
+@pytest.mark.parametrize(
+    ("sink", "message"),
+    [
+        ("memory", "is none for a run: say console"),
+        ("results", "the folder is --results"),
+        ("kafka:", "a Kafka sink needs a topic"),
+        ("postgresql://me:secret@here/db", "a password in --sink would be kept"),
+    ],
+)
+def test_sinks_a_run_cannot_have(sink: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_run_sink(sink)
 
 
 def test_a_table_that_does_not_fit_is_refused(postgres: str) -> None:
