@@ -235,6 +235,10 @@ def start(
         "emit": emit,
         "k": k,
     }
+    by_records = progress == "records"
+    if by_records:
+        # Partitions may be added to a live topic: Spark reads them from their beginning.
+        del pinned["num_partitions"]
     client = {**(kafka_options or {}), "bootstrap.servers": bootstrap}
     # With too few the query would never end.
     require_partitions(spark, client, topic, num_partitions)
@@ -243,7 +247,6 @@ def start(
     for each in into:
         each.open(writer.shape)
     _pin(Path(checkpoint_dir), pinned)
-    by_records = progress == "records"
     combiner = Combiner(
         workload,
         windows,

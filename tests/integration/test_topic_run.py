@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -10,9 +11,11 @@ from decimal import Decimal
 import numpy as np
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 import pipelines
 from partitioners.errors import InputError
+from partitioners.kafka.topics import count_partitions
 from pipelines.aggregates import Int64s
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -99,3 +102,69 @@ def test_a_topic_that_is_not_there_is_named(spark, bootstrap, tmp_path):
             sink=tmp_path,
             spark=spark,
         )
+
+
+def test_an_idle_partition_and_one_that_is_added(
+    spark, bootstrap, client_config, make_topic, tmp_path
+):
+    """Neither holds windows back, and the query goes on with the new number of partitions."""
+    topic = make_topic(2)
+    producer = Producer(client_config)
+    sent = []
+
+    def send(partition: int, first: int, num_records: int) -> None:
+        for i in range(first, first + num_records):
+            sent.append(i * 100)
+            record = {"ts": i * 100, "user": f"user-{i % 5}"}
+            producer.produce(topic, json.dumps(record).encode(), partition=partition)
+        assert producer.flush(60) == 0
+
+    def start():
+        return pipelines.run(
+            pipelines.Topic(name=topic, bootstrap=bootstrap, time="ts"),
+            key="user",
+            windows=pipelines.Windows(SIZE_MS, SLIDE_MS),
+            sink=tmp_path / "results",
+            lateness_ms=1_000,
+            spark=spark,
+        )
+
+    send(0, 0, 300)
+    query = start()
+    try:
+        query.process_available()
+        assert query.progress.on_time == 300
+        # Partition 1 is idle, yet the windows of partition 0 are closed.
+        assert query.progress.windows > 20
+        admin = AdminClient(client_config)
+        admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+        deadline = time.monotonic() + 60
+        while count_partitions(admin, topic) != 3:
+            assert time.monotonic() < deadline
+        # Made after the client knew the topic: a new one sees three partitions.
+        producer = Producer(client_config)
+        send(2, 300, 300)
+        query.process_available()
+    finally:
+        query.stop()
+    query = start()
+    try:
+        send(1, 600, 100)
+        send(2, 700, 100)
+        query.process_available()
+        progress, results = query.progress, query.results()
+    finally:
+        query.stop()
+    assert progress.records == len(sent)
+    assert progress.late == 0
+    assert progress.records_per_partition == {0: 300, 1: 100, 2: 400}
+    counts = defaultdict(int)
+    for ts in sent:
+        for at in range(ts - ts % SLIDE_MS, ts - SIZE_MS, -SLIDE_MS):
+            counts[at, f"user-{ts // 100 % 5}"] += 1
+    found = {
+        (round(row["window_start"].timestamp() * 1000), row["user"]): row["count"]
+        for row in results.to_dicts()
+    }
+    assert found == {place: counts[place] for place in found}
+    assert len(found) > 300
