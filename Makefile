@@ -1,6 +1,8 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 PYTEST_ARGS ?=
+# Two at a time: most of an integration test waits for a start of Spark or of a broker.
+TEST_PROCESSES ?= 2
 BIN := .venv/bin
 
 ##@ Start here
@@ -10,7 +12,7 @@ demo: setup ## Run the main job on shipped data: taxi routes and a novel's words
 
 .PHONY: test
 test: setup ## Pass the whole test suite, with a real broker and a real Spark
-	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal $(PYTEST_ARGS)
 
 ##@ Develop
 .PHONY: setup

@@ -80,7 +80,8 @@ def run_demo(
                 folder = make_run_folder(runs_dir, config)
                 with RunLock(folder), progress_bars(console, shown=not quiet) as bars:
                     title = f"{config.workload} {config.partitioner}"
-                    progress = RunProgress(bars, title, input_bytes(config.inputs))
+                    size = input_bytes(config.inputs)
+                    progress = RunProgress(bars, title, size, shown=not quiet)
                     cell = execute(config, folder, site, resumed=False, progress=progress)
                 shutil.rmtree(folder / "checkpoint", ignore_errors=True)
                 cells.append(cell)

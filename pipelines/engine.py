@@ -48,6 +48,11 @@ KAFKA_TUNING = {
 }
 _PYTHON_ERROR = re.compile(r"^(?!org\.|java\.|py4j\.)[A-Za-z_][\w.]*Error: .+", re.MULTILINE)
 
+JAVA_GONE = (
+    "Spark's Java process is gone: it was killed or ran out of memory; give it more memory if "
+    "nobody killed it"
+)
+
 
 class RunningQuery:
     """A started query.
@@ -70,6 +75,9 @@ class RunningQuery:
         self._listener = listener
         self._sink = sink
         self._num_partitions = num_partitions
+        # An earlier life may have written the last batch, and committed it or not. Where it did,
+        # Spark has no batch to tell of any more.
+        self._ended_before = sink.summary.ended(num_partitions)
 
     def await_end(self, timeout: float | None = None) -> bool:
         """Wait until the end of every topic partition is committed, then stop.
@@ -84,6 +92,10 @@ class RunningQuery:
             RunError: The query failed.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
+        if self._ended_before:
+            self.process_available()
+            self.stop()
+            return True
         while True:
             ended = self._sink.summary.ended(self._num_partitions)
             if ended and self._listener.committed >= self._sink.last_batch_id:
@@ -94,10 +106,7 @@ class RunningQuery:
                     self._listener.detach()
                     raise RunError(_reason(self._query.exception()))
             except (Py4JError, OSError) as error:
-                raise RunError(
-                    "Spark's Java process is gone: it was killed or ran out of memory; give it "
-                    "more memory if nobody killed it"
-                ) from error
+                raise RunError(JAVA_GONE) from error
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
@@ -109,6 +118,8 @@ class RunningQuery:
             self._query.processAllAvailable()
         except StreamingQueryException as error:
             raise RunError(_reason(error)) from error
+        except (Py4JError, OSError) as error:
+            raise RunError(JAVA_GONE) from error
 
     @property
     def has_committed(self) -> bool:

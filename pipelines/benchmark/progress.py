@@ -17,10 +17,15 @@ class RunProgress:
         bars: Where the bars are drawn.
         title: What the run is.
         total_bytes: Size of its input.
+        shown: Whether to say anything where bars cannot be drawn.
     """
 
-    def __init__(self, bars: Progress, title: str, total_bytes: int) -> None:
+    def __init__(
+        self, bars: Progress, title: str, total_bytes: int, *, shown: bool = False
+    ) -> None:
         self._bars = bars
+        # Where no bars are drawn a log is kept, and this step may take as long as the run.
+        self._told = shown and not bars.console.is_terminal
         self._sent = bars.add_task(f"{title}: input", total=total_bytes, unit="bytes")
         self._windows = "0 windows"
         self._computed = bars.add_task(f"{title}: results", total=None, unit="")
@@ -48,6 +53,8 @@ class RunProgress:
     def verifying(self) -> None:
         """The results are complete; the oracle is at work."""
         self._bars.update(self._computed, unit="comparing with DuckDB")
+        if self._told:
+            self._bars.console.print("comparing with DuckDB ...", style="dim", highlight=False)
 
 
 def input_bytes(paths: Sequence[str]) -> int:

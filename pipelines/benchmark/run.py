@@ -100,9 +100,12 @@ def execute(
         query = _start_query(config, workload, folder, site, progress)
         if not replay_first:
             sending.start()
+        if resumed:
+            # Spark is warm or has nothing left to do: its first batch may never come.
+            replay.go()
         try:
             while not query.await_end(POLL_SECONDS):
-                if resumed or query.has_committed:
+                if query.has_committed:
                     replay.go()
                 progress.behind(query.lag)
                 disk.check()
@@ -288,14 +291,17 @@ def carry_out(
                 ):
                     lock.note(os.getpid(), *opened.pids)
                     title = f"{config.workload} {config.partitioner}"
-                    progress = RunProgress(bars, title, input_bytes(config.inputs))
+                    size = input_bytes(config.inputs)
+                    progress = RunProgress(bars, title, size, shown=not quiet)
                     if opened.broker is None and config.bootstrap is None:
                         # A resumed run has to find its topic again.
                         config = dataclasses.replace(config, bootstrap=opened.bootstrap)
                         config.write(folder)
                     cell = execute(config, folder, opened, resumed=resumed, progress=progress)
         except (KeyspreadError, Interrupted) as error:
-            if (folder / "checkpoint").exists():
+            if (folder / "cells").exists():
+                error.args = (f"{error}; its figures are kept: `keyspread report {folder.name}`",)
+            elif (folder / "checkpoint").exists():
                 error.args = (f"{error}; go on with `keyspread run --resume {folder.name}`",)
             elif not resumed and not isinstance(error, RunError):
                 # Refused or stopped before it began: nothing is in there that somebody may want.

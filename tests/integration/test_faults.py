@@ -29,8 +29,8 @@ pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 NUM_RECORDS = 15_000
 OUTAGE_SECONDS = 10.0
-# Records per second: all of them would take 150 s, so every run is stopped on its way.
-SLOW_RATE = 100
+# Records per second: all of them would take 6 minutes, so every run is stopped on its way.
+SLOW_RATE = 40
 WINDOWS = ("--window-ms", 10_000, "--slide-ms", 2_000, "--punctuation-records", 200)
 
 
@@ -116,6 +116,41 @@ def test_stopped_while_it_starts(
     assert f"stopped by {number.name}" in err
     assert "Traceback" not in err
     assert program.survivors() == []
+
+
+@pytest.mark.parametrize(
+    ("line", "verb", "shown"),
+    [
+        ("comparing with DuckDB", "run --resume", "exact: yes"),
+        ("stopping Spark", "report", "exact: yes"),
+    ],
+)
+def test_ctrl_c_when_all_is_computed(
+    stream: Path, tmp_path: Path, line: str, verb: str, shown: str
+) -> None:
+    """What the run found is not lost: it is compared later, or shown."""
+    program = started(stream, tmp_path)
+    program.wait_for_line(line)
+    code, _, err = program.stop(signal.SIGINT)
+    assert code == 130
+    assert f"`keyspread {verb} {the_run(tmp_path).name}`" in err
+    assert "Traceback" not in err
+    assert program.survivors() == []
+    then = Program(*verb.split(), the_run(tmp_path).name, "--runs-dir", tmp_path)
+    code, out, err = then.finish()
+    assert code == 0, err
+    assert shown in out
+    assert then.survivors() == []
+
+
+def test_ctrl_c_in_the_demo(tmp_path: Path) -> None:
+    program = Program("demo", "--runs-dir", tmp_path)
+    program.wait_for_line("comparing with DuckDB")
+    code, _, err = program.stop(signal.SIGINT)
+    assert code == 130
+    assert err.endswith("keyspread: stopped by SIGINT\n")
+    assert program.survivors() == []
+    assert not list(tmp_path.glob(".demo-*"))
 
 
 @pytest.fixture
