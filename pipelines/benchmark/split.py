@@ -56,9 +56,9 @@ class VerifiedCount(Workload):
     default_slide_ms = 10_000
     key_fields: ClassVar[tuple[pa.Field, ...]] = (pa.field("key", pa.binary()),)
     value_fields: ClassVar[tuple[pa.Field, ...]] = (pa.field("count", pa.int64()),)
-    aggregates: ClassVar[Aggregates] = Aggregates()
 
     def __init__(self, iterations: int) -> None:
+        self.aggregates = Aggregates()
         self.iterations = iterations
 
     def parser(self) -> Parser:
