@@ -48,7 +48,7 @@ def test_zstd_frames_are_one_text(tmp_path: Path, num_frames: int) -> None:
         (zstandard.compress(b""), "a.zst", "is empty"),
         (b"plain text\n", "a.zst", "is named .zst, yet does not begin as one"),
         (b"plain text\n", "a.csv.gz", "is named .gz, yet .* rename it without .gz"),
-        (gzip.compress(b"x\n"), "a.parquet", "is named .parquet"),
+        (gzip.compress(b"x\n", mtime=0), "a.parquet", "is named .parquet"),
         (b"PAR1 and no table PAR1", "a.parquet", "the Parquet input .* is damaged"),
     ],
 )
@@ -111,7 +111,7 @@ def test_many_files_of_all_kinds_are_one_stream(tmp_path: Path) -> None:
     texts = [f"{i * 1000},k{i % 3},{i}\n".encode() for i in range(9)]
     paths = [tmp_path / "a.csv", tmp_path / "b.csv.gz", tmp_path / "c.csv.zst"]
     paths[0].write_bytes(b"".join(texts[:3]))
-    paths[1].write_bytes(gzip.compress(b"".join(texts[3:6])))
+    paths[1].write_bytes(gzip.compress(b"".join(texts[3:6]), mtime=0))
     paths[2].write_bytes(zstandard.compress(b"".join(texts[6:])))
     found = run_workload("keyed-sum", tmp_path, inputs=paths, window_ms=9000, slide_ms=9000)
     assert found.comparison.differences == []
