@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from partitioners.simulation import (
     CostModel,
@@ -33,6 +32,7 @@ ALGORITHMS: Mapping[str, str] = {
 ONE_CHOICE = ("Hashing", "cAM")
 FORWARDING = ("DAGreedy", "Dalton", "hot_fill")
 TUPLE_WISE = tuple(name for name in ALGORITHMS if name != "Prompt")
+BATCH_WISE = tuple(name for name in ALGORITHMS if name != "DAGreedy")
 
 DATA = {
     "T4SA": "top_share:num_keys=450000:fraction=0.0269",
@@ -273,9 +273,11 @@ def figure_7(lab: Lab) -> Experiment:
 
 def figure_8(lab: Lab) -> Experiment:
     """Model Figure 8: scalability with micro-batches."""
-    names = ("Hashing", "cAM", "Shuffling", "Two-choices", "CM", "Dalton", "hot_fill", "Prompt")
     experiment = _scaling(
-        lab, names, "Figure 8, throughput by parallelism, micro-batches (model)", micro_batch=True
+        lab,
+        BATCH_WISE,
+        "Figure 8, throughput by parallelism, micro-batches (model)",
+        micro_batch=True,
     )
     note = (
         "A batch of 1,000 records hardly repeats a key of T4SA, so the reducers, one in eight "
@@ -291,87 +293,3 @@ def figure_8(lab: Lab) -> Experiment:
         experiment.published,
         (*experiment.findings, note),
     )
-
-
-PHASES = 6
-PHASE_RECORDS = 120_000
-DRIFTS = {
-    "alternating": f"alternating:num_keys=100000:exponent=1.5:num_phases={PHASES}",
-    "varying": f"varying:num_keys=100000:low=0.5:high=1.5:num_phases={PHASES}",
-}
-
-
-def figure_9(lab: Lab) -> Experiment:
-    """Model Figure 9: adaptivity."""
-    names = TUPLE_WISE
-    cells = [(kind, name) for kind in DRIFTS for name in names]
-    found = dict(
-        zip(
-            cells,
-            lab.run(
-                perform,
-                [
-                    Run(
-                        lab.stream(DRIFTS[kind], PHASES * PHASE_RECORDS),
-                        name,
-                        32,
-                        window_ms=lab.milliseconds(WINDOW),
-                        slide_ms=lab.milliseconds(SLIDE),
-                    )
-                    for kind, name in cells
-                ],
-            ),
-            strict=True,
-        )
-    )
-    parts: dict[str, tuple[float, float, float, float]] = {}
-    slides_per_phase = PHASE_RECORDS // SLIDE
-    for name in names:
-        # The first whole window ends with slide 59: slide s of the stream is entry s - 59.
-        first = WINDOW // SLIDE - 1
-        slides = np.array(found["alternating", name].per_window)
-        at = np.arange(first, first + len(slides))
-        is_skewed = (at // slides_per_phase) % 2 == 1
-        is_fresh = (at % slides_per_phase >= 5) & (at % slides_per_phase < WINDOW // SLIDE)
-        settled = at % slides_per_phase >= WINDOW // SLIDE
-        parts[name] = (
-            _mean_rate(slides[~is_skewed & settled]),
-            _mean_rate(slides[is_skewed & is_fresh]),
-            _mean_rate(slides[is_skewed & settled]),
-            _mean_rate(np.array(found["varying", name].per_window)),
-        )
-    base = parts["Hashing"]
-    rows = [
-        [name, *(f"{value / reference:.2f}" for value, reference in zip(values, base, strict=True))]
-        for name, values in parts.items()
-    ]
-    rivals = [values for name, values in parts.items() if name not in ("Dalton", "hot_fill")]
-    skewed = [parts["Dalton"][2] / values[2] for values in rivals]
-    varying = parts["Dalton"][3] / max(values[3] for values in rivals)
-    return Experiment(
-        title="Figure 9, throughput when the distribution changes, N = 32 (model)",
-        data=f"Generated: phases of {PHASE_RECORDS:,} records over 100,000 keys, uniform and "
-        "Zipf(1.5) in turn (9a), or of an exponent drawn from 0.5 to 1.5 with new hot keys (9d). "
-        "Model as in Figure 7.",
-        columns=(
-            "algorithm",
-            "uniform phases",
-            "turning to Zipf",
-            "settled on Zipf",
-            "varying exponent (9d)",
-        ),
-        rows=rows,
-        published="On Zipf phases Dalton is 1.3 to 6 times as fast as the others, and as fast as "
-        "hashing on uniform ones; with a varying exponent 1.1 to 1.3 times.",
-        findings=(
-            f"Throughput relative to Hashing. Settled on Zipf, Dalton is {min(skewed):.1f} to "
-            f"{max(skewed):.1f} times as fast as the paper's others, with a varying exponent "
-            f"{varying:.2f} times as fast as the best of them. 9b and 9c need engines of their own "
-            "and are not run.",
-        ),
-    )
-
-
-def _mean_rate(rates: npt.NDArray[np.float64]) -> float:
-    """Average rates over equal numbers of records: harmonically."""
-    return float(len(rates) / (1.0 / rates).sum()) if len(rates) else float("nan")

@@ -9,7 +9,7 @@ import numpy as np
 from partitioners.simulation import StreamSource
 from partitioners.simulation.cell import load_stream
 from partitioners.streams import Stream, of_ids
-from pipelines.simulation.papers import dalton, dalton_knobs
+from pipelines.simulation.papers import dalton, dalton_drift, dalton_knobs
 from pipelines.simulation.papers.base import Experiment, Lab, Paper
 from pipelines.simulation.papers.dalton import RECORDS, WINDOW, Run, perform
 
@@ -282,7 +282,10 @@ PAPER = Paper(
     experiments=(
         dalton.figure_7,
         dalton.figure_8,
-        dalton.figure_9,
+        dalton_drift.figure_9,
+        dalton_drift.figure_9b,
+        dalton_drift.figure_9c,
+        dalton_knobs.figure_10ab,
         dalton_knobs.figure_10c,
         dalton_knobs.figure_11,
         dalton_knobs.figure_12,
