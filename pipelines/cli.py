@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import pipelines.early_stop  # noqa: F401  it acts when imported
+
+# isort: split
+
 import sys
 from typing import Annotated, NoReturn
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -503,6 +504,18 @@ def test_doctor_names_the_mend(
     assert "!! SPARK_HOME" in out
     assert "-> unset SPARK_HOME" in out
     assert "!! disk for runs" in out
+
+
+def test_a_stop_while_the_command_is_imported_leaves_no_traceback() -> None:
+    program = (
+        "import os, signal, sys\n"
+        "sys.argv = ['keyspread']\n"
+        "import pipelines.early_stop\n"
+        "os.kill(os.getpid(), signal.SIGINT)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == -signal.SIGINT
+    assert ran.stderr == ""
 
 
 def test_a_stop_before_a_command_begins_is_told_like_any_other() -> None:
