@@ -264,6 +264,24 @@ def _next_block(
     return as_int64(blocks[fragment[key]])
 
 
+@borrowing_step
+def block_of(
+    key: int,
+    load: float,
+    blocks: Partitions,
+    loads: Loads,
+    following: npt.NDArray[np.int32],
+    whole_on: npt.NDArray[np.int32],
+    fragment: npt.NDArray[np.int32],
+    room: npt.NDArray[np.float64],
+) -> int:
+    """Give the block of a key's next record, by the key's number."""
+    block = as_int64(whole_on[key])
+    if block == SPLIT:
+        block = _next_block(key, load, blocks, loads, following, fragment, room)
+    return block
+
+
 @borrowing
 def hand_out_numbers(
     numbers: npt.NDArray[np.int32],
@@ -279,11 +297,8 @@ def hand_out_numbers(
     """Fill ``out`` for records given by their keys' numbers: the batch was counted just now."""
     for row in range(numbers.size):
         key = as_int64(numbers[row])
-        block = as_int64(whole_on[key])
-        if block == SPLIT:
-            load = weights[row] if weights.size > 0 else 1.0
-            block = _next_block(key, load, blocks, loads, following, fragment, room)
-        out[row] = block
+        load = weights[row] if weights.size > 0 else 1.0
+        out[row] = block_of(key, load, blocks, loads, following, whole_on, fragment, room)
 
 
 @borrowing
@@ -307,8 +322,5 @@ def hand_out(
         if key == NO_KEY:
             out[row] = upper_range(candidate_word(key_hashes[row], seed, 0), num_blocks)
             continue
-        block = as_int64(whole_on[key])
-        if block == SPLIT:
-            load = weights[row] if weights.size > 0 else 1.0
-            block = _next_block(key, load, blocks, loads, following, fragment, room)
-        out[row] = block
+        load = weights[row] if weights.size > 0 else 1.0
+        out[row] = block_of(key, load, blocks, loads, following, whole_on, fragment, room)

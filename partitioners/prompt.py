@@ -57,6 +57,15 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioners import count_tree, micro_batch
+from partitioners._jit import (
+    ScalarKernel,
+    as_int64,
+    float64_at,
+    handles,
+    handles_at,
+    int32_at,
+    uint64_at,
+)
 from partitioners.base import (
     NO_WEIGHTS,
     Config,
@@ -67,11 +76,24 @@ from partitioners.base import (
     TimestampsMs,
     Traits,
 )
-from partitioners.block_plan import BlockPlan, empty_plan, hand_out, hand_out_numbers, plan_blocks
+from partitioners.block_plan import (
+    BlockPlan,
+    block_of,
+    empty_plan,
+    hand_out,
+    hand_out_numbers,
+    plan_blocks,
+)
 from partitioners.count_tree import CountTree
 from partitioners.errors import InputError
-from partitioners.hashing import Keys, hash_keys_with_nulls, seed_word
-from partitioners.micro_batch import MicroBatch
+from partitioners.hashing import (
+    Keys,
+    candidate_word,
+    hash_keys_with_nulls,
+    seed_word,
+    upper_range,
+)
+from partitioners.micro_batch import NO_KEY, MicroBatch, find_key
 
 BATCHES_REMEMBERED = 4
 
@@ -123,6 +145,26 @@ class PromptState:
     last_keys: npt.NDArray[np.float64]  # float64[0 to BATCHES_REMEMBERED]
 
 
+@ScalarKernel
+def _hand_out_one(key_hash: int, timestamp_ms: int | None, address: int) -> int:  # noqa: ARG001
+    packed = handles_at(address)
+    word = np.uint64(key_hash)
+    key = find_key(uint64_at(packed, 1), word)
+    if key == NO_KEY:
+        seed, num_blocks = uint64_at(packed, 0)[0], uint64_at(packed, 0)[1]
+        return as_int64(upper_range(candidate_word(word, seed, 0), as_int64(num_blocks)))
+    return block_of(
+        key,
+        1.0,
+        int32_at(packed, 2),
+        float64_at(packed, 3),
+        int32_at(packed, 4),
+        int32_at(packed, 5),
+        int32_at(packed, 6),
+        float64_at(packed, 7),
+    )
+
+
 class Prompt(Partitioner):
     """Blocks of equal size and cardinality from whole micro-batches; see the module's docstring.
 
@@ -136,6 +178,7 @@ class Prompt(Partitioner):
     name = "prompt"
     config_type = PromptConfig
     traits = Traits(splits_keys=True, needs_batch=True)
+    scalar_kernel = _hand_out_one
     config: PromptConfig
     _state: PromptState
 
@@ -204,6 +247,7 @@ class Prompt(Partitioner):
             equal_blocks=self.config.equal_blocks,
             smallest_first=self.config.rests == "smallest_first",
         )
+        self._bind()
         load = float(batch.loads[:num_keys].sum())
         remembered = BATCHES_REMEMBERED - 1
         state.last_loads = np.append(state.last_loads[-remembered:], load)
@@ -312,6 +356,13 @@ class Prompt(Partitioner):
             last_loads=np.empty(0),
             last_keys=np.empty(0),
         )
+
+    def _bind(self) -> None:
+        self._options = np.array(
+            [seed_word(self.config.seed), np.uint64(self.num_partitions)], np.uint64
+        )
+        plan = self._state.plan
+        self._handles = handles(self._options, *vars(plan).values())
 
     def _drop_batch(self) -> None:
         if self.num_observed > 0:
