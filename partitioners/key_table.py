@@ -63,6 +63,12 @@ def is_full(num_keys: npt.NDArray[np.int64], partitions: npt.NDArray[np.int32]) 
     return bool(2 * num_keys[0] >= partitions.size)
 
 
+@inlined
+def is_sparse(num_keys: int, num_slots: int) -> bool:
+    """Say whether so many keys are at most an eighth of the slots of a table that has grown."""
+    return num_slots > FIRST_CAPACITY and 8 * num_keys <= num_slots
+
+
 @kernel
 def _refill(
     old_hashes: npt.NDArray[np.uint64],
@@ -88,8 +94,7 @@ def enlarge(table: KeyTable) -> None:
 
 def has_spare_room(table: KeyTable) -> bool:
     """Say whether at most an eighth of the slots are taken; never while keys only come."""
-    slots = table.partitions.size
-    return slots > FIRST_CAPACITY and 8 * int(table.num_keys[0]) <= slots
+    return is_sparse(int(table.num_keys[0]), table.partitions.size)
 
 
 def reduce(table: KeyTable) -> None:

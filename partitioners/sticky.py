@@ -40,6 +40,7 @@ from partitioners.key_table import (
     find_slot,
     has_spare_room,
     is_full,
+    is_sparse,
     new_key_table,
     reduce,
 )
@@ -122,8 +123,15 @@ def _route(
 @ScalarKernel
 def _route_one(key_hash: int, timestamp_ms: int | None, address: int) -> int:
     packed, time_ms = handles_at(address), given_or_now(timestamp_ms)
+    window, num_keys, partitions = int64_at(packed, 2), int64_at(packed, 5), int32_at(packed, 4)
+    window_before, keys_before = window[0], num_keys[0]
     best = _step(packed, NO_CHOICES, 0, np.uint64(key_hash), time_ms, 1.0)
-    return ~best if is_full(int64_at(packed, 5), int32_at(packed, 4)) else best
+    if is_full(num_keys, partitions):
+        return ~best
+    # The table is empty again: a moment to give room back that the last window did not need.
+    if window[0] != window_before and is_sparse(keys_before, partitions.size):
+        return ~best
+    return best
 
 
 class StickyPartitioner(Partitioner):
@@ -167,7 +175,12 @@ class StickyPartitioner(Partitioner):
         )
 
     def _make_room(self) -> None:
-        enlarge(self._state.table)
+        """Enlarge a full table; a kernel that asks with another has met one with room to spare."""
+        table = self._state.table
+        if is_full(table.num_keys, table.partitions):
+            enlarge(table)
+        else:
+            reduce(table)
         self._bind()
 
     def route(

@@ -105,3 +105,20 @@ def test_memory_returns_after_keys_vanish(name, num_keys, batch):
             routed(partitioner, few[rows], times[rows])
         sizes.append(partitioner.state_bytes)
     assert sizes[0] <= 2 * sizes[1]
+
+
+@pytest.mark.parametrize("name", ["potc", "on_greedy"])
+def test_memory_returns_to_callers_of_single_records(name):
+    partitioner = create(name, 8, window_ms=1_000)
+    empty = partitioner.state_bytes
+    for number in range(5_000):
+        partitioner.partition(str(number), number % 1_000)
+    burst = partitioner.state_bytes
+    assert burst > 5 * empty
+    # The first window of a few keys still has the room of the one before.
+    routed = [partitioner.partition(str(number % 10), 1_000 + number) for number in range(1_500)]
+    assert partitioner.state_bytes == empty
+    expected = create(name, 8, window_ms=1_000)
+    times = [number % 1_000 for number in range(5_000)] + [1_000 + n for n in range(1_500)]
+    keys = [str(number) for number in range(5_000)] + [str(n % 10) for n in range(1_500)]
+    assert expected.partition_batch(keys, times)[5_000:].tolist() == routed
