@@ -5,8 +5,7 @@ may only use the partitions the prefix covers must fit on these partitions: the 
 all these constraints is taken, and all partitions where none below n does.
 
 Paper: Nasir et al., "When Two Choices Are Not Enough: Balancing at Scale in Distributed Stream
-Processing", ICDE 2016, section III (algorithm 1) and IV (finding d: the constraint of each prefix,
-epsilon = 1e-4).
+Processing", ICDE 2016, algorithm D-Choices (finding d: the constraint of each prefix).
 
 ======== =============================================================================
 symbol   here

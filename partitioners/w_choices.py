@@ -3,7 +3,7 @@
 Balances any skew, for a head key may use every partition; only the head is spread that far.
 
 Paper: Nasir et al., "When Two Choices Are Not Enough: Balancing at Scale in Distributed Stream
-Processing", ICDE 2016, section III (algorithm 1, GreedyD with all n workers for the head).
+Processing", ICDE 2016, algorithm W-Choices (all n workers for the head).
 
 ======== =============================================================================
 symbol   here

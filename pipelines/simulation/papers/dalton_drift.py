@@ -183,7 +183,8 @@ def cluster(task: Clustering) -> tuple[tuple[float, ...], tuple[float, ...]]:
     partitions = routed.partitions.astype(np.int64)
     keys = np.arange(int(stream.ids.max()) + 1)
     owners = candidates(keys.astype(np.uint64), 1, reducers, REDUCER_SEED)[:, 0]
-    half, full = [], []
+    half: list[float] = []
+    full: list[float] = []
     for end in range(task.window_ms, len(stream.ids) + 1, task.slide_ms):
         rows = slice(end - task.window_ms, end)
         pairs, counts = np.unique(
