@@ -71,7 +71,10 @@ def simulate(
         float, typer.Option(help="With --paper: share of the records of its experiments.")
     ] = 1.0,
     markdown: Annotated[
-        Path | None, typer.Option(help="With --paper: write published figures beside ours.")
+        Path | None,
+        typer.Option(
+            help="Write balance and splitting as tables; with --paper: published beside ours."
+        ),
     ] = None,
 ) -> None:
     """Balance, splitting, aggregation cost and throughput by the papers' models."""
@@ -81,7 +84,7 @@ def simulate(
     from partitioners.simulation import simulate as run_cell
     from pipelines.benchmark.report import stdout_console
     from pipelines.simulation.inputs import list_of, numbers_of, settings_of, sources_of
-    from pipelines.simulation.tables import cells_table
+    from pipelines.simulation.tables import balance_markdown, cells_table
 
     if paper:
         if partitioners or stream or inputs or html:
@@ -91,8 +94,8 @@ def simulate(
             )
         _run_papers(list_of(paper), scale, jobs, as_json, markdown)
         return
-    if markdown is not None or scale != 1.0:
-        raise InputError("--markdown and --scale go with --paper: name one, such as --paper pkg")
+    if scale != 1.0:
+        raise InputError("--scale goes with --paper: name one, such as --paper pkg")
     given = sources_of(stream or [], inputs, encoding, num_records=records, seed=seed)
     settings = settings_of(
         list_of(partitioners or list(PARTITIONERS)),
@@ -115,10 +118,12 @@ def simulate(
         from pipelines.simulation.page import write_page
 
         write_page(html, cells)
+    if markdown is not None:
+        markdown.write_text(balance_markdown(cells), encoding="utf-8")
     _leave_json({"cells": [cell.as_json() for cell in cells]}, as_json)
     if as_json != "-":
         stdout_console().print(cells_table(cells))
-        for written in filter(None, (as_json, html)):
+        for written in filter(None, (as_json, html, markdown)):
             typer.echo(f"written: {written}", err=True)
 
 

@@ -1,4 +1,4 @@
-"""Cells for a terminal."""
+"""Cells for a terminal, and as Markdown with a column per partitioner."""
 
 from __future__ import annotations
 
@@ -75,6 +75,44 @@ def cells_table(cells: Sequence[Figures]) -> Table:
     for cell in cells:
         table.add_row(*cell_row(cell))
     return table
+
+
+def balance_markdown(cells: Sequence[Figures]) -> str:
+    """Lay out balance and splitting: a table per number of partitions and sources.
+
+    Args:
+        cells: Their figures.
+
+    Returns:
+        Markdown: a row per stream, a column per partitioner.
+    """
+    lines = [
+        "Cells: imbalance of the whole stream / mean of its windows / mean fragmentation of its "
+        "windows.",
+    ]
+    for partitions, sources in dict.fromkeys((c.num_partitions, c.num_sources) for c in cells):
+        part = {
+            (cell.stream, cell.partitioner): cell
+            for cell in cells
+            if (cell.num_partitions, cell.num_sources) == (partitions, sources)
+        }
+        streams = dict.fromkeys(stream for stream, _ in part)
+        names = dict.fromkeys(name for _, name in part)
+        lines += [
+            "",
+            f"n = {partitions}, sources: {sources}",
+            "",
+            f"| stream | {' | '.join(names)} |",
+            "|---|" + "---|" * len(names),
+        ]
+        for stream in streams:
+            found = (part[stream, name] for name in names)
+            texts = (
+                f"{c.imbalance:.3f} / {c.imbalance_windows:.3f} / {c.fragmentation:.3f}"
+                for c in found
+            )
+            lines.append(f"| {stream} | {' | '.join(texts)} |")
+    return "\n".join(lines) + "\n"
 
 
 def ratio(work_us: tuple[float, float]) -> str:

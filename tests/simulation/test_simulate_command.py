@@ -80,6 +80,25 @@ def test_shipped_taxis_and_routes_have_the_times_of_their_trips(keyspread):
     assert len(routes["over_time"]["end_ms"]) >= 1
 
 
+def test_balance_is_written_as_a_table_per_number_of_partitions_and_sources(keyspread, tmp_path):
+    page, figures = tmp_path / "balance.md", tmp_path / "cells.json"
+    code, _, _ = keyspread(
+        "--partitioners", "key_hash,shuffle", "--stream", "zipf,uniform", "--partitions", "4,8",
+        "--sources", 2, "--markdown", page, "--json", figures, *FAST,
+    )  # fmt: skip
+    assert code == 0
+    lines = page.read_text().splitlines()
+    assert [line for line in lines if line.startswith("n =")] == [
+        "n = 4, sources: 2",
+        "n = 8, sources: 2",
+    ]
+    assert lines.count("| stream | key_hash | shuffle |") == 2
+    cell = json.loads(figures.read_text())["cells"][0]
+    assert cell["partitioner"] == "key_hash"
+    written = next(line for line in lines if line.startswith(f"| {cell['stream']} |"))
+    assert written.split("|")[2].split(" / ")[0].strip() == f"{cell['imbalance']:.3f}"
+
+
 def test_a_paper_prints_its_tables_and_writes_the_page(keyspread, tmp_path):
     page = tmp_path / "reproduction.md"
     code, out, _ = keyspread(
@@ -117,7 +136,7 @@ WRONG = [
     (["--paper", "pkg", "--stream", "zipf"], "--paper runs what the paper ran"),
     (["--paper", "pkg", "--scale", "0"], "--scale must be above 0 and 1 at most, not 0"),
     (["--paper", "pkg", "--scale", "nan"], "--scale must be above 0"),
-    (["--markdown", "x.md"], "--markdown and --scale go with --paper"),
+    (["--scale", "0.5"], "--scale goes with --paper"),
 ]
 
 
