@@ -93,6 +93,8 @@ def markdown(results: Sequence[Reproduced], *, scale: float = 1.0) -> str:
         lines += ["", f"## {result.paper.name}", "", f"{result.paper.citation}."]
         for experiment in result.experiments:
             lines += ["", *_experiment(experiment)]
+        if result.paper.not_run:
+            lines += ["", f"**Not run.** {result.paper.not_run}"]
     return "\n".join(lines) + "\n"
 
 
@@ -129,6 +131,8 @@ def tables(result: Reproduced) -> list[RenderableType]:
             shown.append(Text(f"Published. {experiment.published}", style="dim"))
         if experiment.findings:
             shown.append(Text(f"Ours. {' '.join(experiment.findings)}"))
+    if result.paper.not_run:
+        shown.append(Text(f"\nNot run. {result.paper.not_run}", style="dim"))
     return shown
 
 

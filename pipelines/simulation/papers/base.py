@@ -101,12 +101,14 @@ class Paper:
         citation: Authors, title, venue.
         summary: What came out, in a few sentences.
         experiments: Each makes one table.
+        not_run: Which figures are left out, and why.
     """
 
     name: str
     citation: str
     summary: str
     experiments: Sequence[Callable[[Lab], Experiment]]
+    not_run: str = ""
 
 
 def setting(

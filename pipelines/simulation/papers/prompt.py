@@ -274,4 +274,7 @@ PAPER = Paper(
     'Distributed Micro-batch Stream Processing Systems", SIGMOD 2020',
     summary="A batch that is known before it is cut gives blocks equal in records and in keys.",
     experiments=(figure_10, figure_11, figure_11d),
+    not_run="Figures 12 and 13 scale tasks up and down and time batches in Spark; Figure 14 "
+    "times sorting and partitioning. No model gives these; `keyspread bench "
+    "partitioners` times ours.",
 )
