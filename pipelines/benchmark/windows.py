@@ -8,39 +8,39 @@ a query to the commit of its last batch.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
-import threading
-import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as sf
 
-from partitioners import create
-from partitioners.errors import RunError
-from partitioners.kafka import ensure_topic
 from partitioners.streams import Stream, zipf
 from pipelines import engine
-from pipelines.benchmark.sender import TopicSender
-from pipelines.benchmark.site import Say, Site, open_site
-from pipelines.benchmark.watermark_clock import WatermarkClock
-from pipelines.punctuation import END_MS, encode_watermark
+from pipelines.benchmark.beside_spark import BesideSpark, PeakMemory, SparkForm
+from pipelines.benchmark.site import Say, open_site
+from pipelines.panes import Windows
 from pipelines.workloads import KeyedSum
+from pipelines.workloads.base import RECORDS
 
-MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
+HOUR_MS = 3_600_000
 # Watermark records of the topic: at every second of event time.
 PUNCTUATION_MS = 1_000
 WARM_UP_RECORDS = 20_000
 CHUNK_RECORDS = 250_000
-SAMPLE_SECONDS = 0.2
+
+SPARK_FORM = SparkForm(
+    columns={
+        "time": "timestamp_millis(CAST(f[0] AS BIGINT))",
+        "key": "f[1]",
+        "x": "CAST(f[2] AS BIGINT)",
+    },
+    keys=("key",),
+    aggregates={"count": "count(*)", "sum": "sum(x)"},
+)
 
 
 def run_windows_bench(
@@ -89,14 +89,18 @@ def run_windows_bench(
                 say=say,
             ) as site,
         ):
-            bench = _Bench(site, folder, num_partitions, num_shards, batch_records, emit, say)
-            bench.fill("warm", keyed_stream(WARM_UP_RECORDS, num_keys, exponent))
-            bench.fill("bench", keyed_stream(num_records, num_keys, exponent))
-            bench.native("warm", 30 * MINUTE_MS, MINUTE_MS)
-            bench.ours("warm", 30 * MINUTE_MS, MINUTE_MS)
-            native = bench.native("bench", 30 * MINUTE_MS, MINUTE_MS)
-            ours = bench.ours("bench", 30 * MINUTE_MS, MINUTE_MS)
-            fine = bench.ours("bench", 45 * MINUTE_MS, 1_000)
+            bench = BesideSpark(site, folder, num_partitions, num_shards, batch_records, say)
+            for name, count in (("warm", WARM_UP_RECORDS), ("bench", num_records)):
+                chunks = _chunks(keyed_stream(count, num_keys, exponent))
+                bench.fill(name, chunks, partitioner="pkg", watermark_ms=PUNCTUATION_MS)
+            coarse, fine = Windows.of("30 min", "1 min"), Windows.of("45 min", "1 s")
+            bench.native("warm", SPARK_FORM, coarse)
+            bench.ours("warm", KeyedSum(), coarse, emit)
+            native = bench.native("bench", SPARK_FORM, coarse)
+            ours = bench.ours("bench", KeyedSum(), coarse, emit)
+            finer = bench.ours("bench", KeyedSum(), fine, emit)
+        for figures in (native, ours, finer):
+            del figures["results"]
         return {
             "records": num_records,
             "partitions": num_partitions,
@@ -105,9 +109,9 @@ def run_windows_bench(
             "batch_records": batch_records,
             "spark_window_30min_1min": native,
             "keyspread_30min_1min": ours,
-            "keyspread_45min_1s": fine,
+            "keyspread_45min_1s": finer,
             "speed_up_over_spark_window": ours["records_per_s"] / native["records_per_s"],
-            "rate_45min_1s_over_30min_1min": fine["records_per_s"] / ours["records_per_s"],
+            "rate_45min_1s_over_30min_1min": finer["records_per_s"] / ours["records_per_s"],
             "peak_rss_bytes": memory.peak_bytes,
         }
     finally:
@@ -121,225 +125,13 @@ def keyed_stream(num_records: int, num_keys: int, exponent: float) -> Stream:
     return replace(stream, timestamps_ms=timestamps)
 
 
-class _Bench:
-    """Topics and queries of one benchmark."""
-
-    def __init__(
-        self,
-        site: Site,
-        folder: Path,
-        num_partitions: int,
-        num_shards: int,
-        batch_records: int,
-        emit: engine.Emit,
-        say: Say,
-    ) -> None:
-        self.site = site
-        self.folder = folder
-        self.num_partitions = num_partitions
-        self.num_shards = num_shards
-        self.batch_records = batch_records
-        self.emit = emit
-        self.say = say
-        self.num_records: dict[str, int] = {}
-        self.suffix = f"{os.getpid()}-{time.time_ns()}"
-
-    def fill(self, name: str, stream: Stream) -> None:
-        """Make a topic and send a stream to it, with watermark records."""
-        self.say(f"filling the topic with {len(stream.ids):,} records")
-        self.num_records[name] = len(stream.ids)
-        partitioner = create("pkg", self.num_partitions)
-        topic = f"{name}-{self.suffix}"
-        ensure_topic(self.site.settings, topic, self.num_partitions)
-        sender = TopicSender(self.site.settings, topic, self.num_partitions)
-        clock = WatermarkClock(slide_ms=PUNCTUATION_MS, lateness_ms=0, every_records=1)
-        for low in range(0, len(stream.ids), CHUNK_RECORDS):
-            part = slice(low, low + CHUNK_RECORDS)
-            timestamps = stream.timestamps_ms[part]
-            keys = stream.keys[low : low + CHUNK_RECORDS]
-            targets = np.empty(len(timestamps), dtype=np.int32)
-            partitioner.route(stream.key_hashes[part], timestamps, targets)
-            marks = clock.advance(timestamps)
-            self._send(sender, timestamps, keys, targets, marks.positions, marks.values_ms)
-        ends = pa.array([encode_watermark(END_MS)] * self.num_partitions, type=pa.binary())
-        nobody = pa.nulls(self.num_partitions, type=pa.binary())
-        sender.send(nobody, ends, np.arange(self.num_partitions, dtype=np.int32))
-        sender.finish(stopped=False)
-
-    def _send(
-        self,
-        sender: TopicSender,
-        timestamps: Any,
-        keys: pa.Array,
-        targets: Any,
-        mark_positions: Any,
-        mark_values: Any,
-    ) -> None:
-        """Send records with the watermark records in their places, to every partition each."""
+def _chunks(stream: Stream) -> Iterator[pa.Table]:
+    """The stream as records `ts,key,x`."""
+    for low in range(0, len(stream.ids), CHUNK_RECORDS):
+        timestamps = stream.timestamps_ms[low : low + CHUNK_RECORDS]
+        keys = stream.keys[low : low + CHUNK_RECORDS].cast(pa.binary())
         values = [
-            b"%d,%s,%d" % (time_ms, key.encode(), time_ms % 100)
+            b"%d,%b,%d" % (time_ms, key, time_ms % 100)
             for time_ms, key in zip(timestamps.tolist(), keys.to_pylist(), strict=True)
         ]
-        low = 0
-        for position, mark in [*zip(mark_positions.tolist(), mark_values.tolist(), strict=True)]:
-            high = position + 1
-            self._send_part(sender, keys, values, targets, low, high, mark)
-            low = high
-        self._send_part(sender, keys, values, targets, low, len(values), None)
-
-    def _send_part(
-        self,
-        sender: TopicSender,
-        keys: pa.Array,
-        values: list[bytes],
-        targets: Any,
-        low: int,
-        high: int,
-        mark: int | None,
-    ) -> None:
-        all_keys = keys[low:high].cast(pa.binary())
-        all_values = values[low:high]
-        all_targets = targets[low:high]
-        if mark is not None:
-            count = self.num_partitions
-            all_keys = pa.concat_arrays([all_keys, pa.nulls(count, type=pa.binary())])
-            all_values = all_values + [encode_watermark(mark)] * count
-            everyone = np.arange(count, dtype=np.int32)
-            all_targets = np.concatenate([all_targets, everyone])
-        if len(all_values):
-            sender.send(all_keys, pa.array(all_values, type=pa.binary()), all_targets)
-
-    def ours(self, name: str, window_ms: int, slide_ms: int) -> dict[str, Any]:
-        """Run our engine over a topic."""
-        self.say(f"keyspread: {window_ms / MINUTE_MS:g} min / {slide_ms / 1000:g} s")
-        folder = self._new_folder()
-        started = time.perf_counter()
-        query = engine.start(
-            self.site.spark,
-            KeyedSum(),
-            bootstrap=self.site.bootstrap,
-            topic=f"{name}-{self.suffix}",
-            num_partitions=self.num_partitions,
-            num_shards=self.num_shards,
-            window_ms=window_ms,
-            slide_ms=slide_ms,
-            emit=self.emit,
-            results_dir=folder / "results",
-            checkpoint_dir=folder / "checkpoint",
-            batch_records=self.batch_records,
-        )
-        query.await_end()
-        seconds = time.perf_counter() - started
-        summary = query.summary()
-        if summary.records != self.num_records[name] or summary.late:
-            raise RunError(f"{summary.records:,} records counted, {summary.late:,} of them late")
-        shutil.rmtree(folder)
-        return {
-            **self._figures(name, seconds, summary.rows),
-            "windows": summary.windows,
-            "partial_rows": summary.partial_rows,
-            "batch_seconds": summary.batch_seconds,
-            "combine_seconds": sum(summary.combine_seconds.values()),
-            "reduce_seconds": sum(summary.reduce_seconds.values()),
-            "sink_seconds": sum(summary.sink_seconds.values()),
-            "state_calls": summary.state_calls,
-        }
-
-    def native(self, name: str, window_ms: int, slide_ms: int) -> dict[str, Any]:
-        """Run Spark's own windows over a topic."""
-        self.say(f"Spark's window(): {window_ms / MINUTE_MS:g} min / {slide_ms / 1000:g} s")
-        folder = self._new_folder()
-        started = time.perf_counter()
-        query = _native_query(
-            self.site.spark,
-            bootstrap=self.site.bootstrap,
-            topic=f"{name}-{self.suffix}",
-            num_shards=self.num_shards,
-            window_ms=window_ms,
-            slide_ms=slide_ms,
-            batch_records=self.batch_records,
-            folder=folder,
-        )
-        query.awaitTermination()
-        seconds = time.perf_counter() - started
-        rows = self.site.spark.read.parquet(str(folder / "results")).count()
-        durations = [each.batchDuration / 1000 for each in query.recentProgress]
-        shutil.rmtree(folder)
-        return {**self._figures(name, seconds, rows), "batch_seconds": durations}
-
-    def _figures(self, name: str, seconds: float, rows: int) -> dict[str, Any]:
-        rate = self.num_records[name] / seconds
-        return {"seconds": seconds, "records_per_s": rate, "result_rows": rows}
-
-    def _new_folder(self) -> Path:
-        return Path(tempfile.mkdtemp(dir=self.folder))
-
-
-def _native_query(
-    spark: SparkSession,
-    *,
-    bootstrap: str,
-    topic: str,
-    num_shards: int,
-    window_ms: int,
-    slide_ms: int,
-    batch_records: int,
-    folder: Path,
-) -> Any:
-    """The same question in Spark's own words, as its guide has it."""
-    session = spark.newSession()
-    session.conf.set("spark.sql.shuffle.partitions", str(num_shards))
-    fields = sf.split(sf.col("value").cast("string"), ",")
-    return (
-        session.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", str(batch_records))
-        .options(**engine.KAFKA_TUNING)
-        .load()
-        .where(sf.col("key").isNotNull())
-        .select(
-            sf.timestamp_millis(fields[0].cast("long")).alias("time"),
-            fields[1].alias("key"),
-            fields[2].cast("long").alias("x"),
-        )
-        .withWatermark("time", "0 seconds")
-        .groupBy(sf.window("time", f"{window_ms} milliseconds", f"{slide_ms} milliseconds"), "key")
-        .agg(sf.count("*").alias("count"), sf.sum("x").alias("sum"))
-        .select("window.start", "window.end", "key", "count", "sum")
-        .writeStream.outputMode("append")
-        .format("parquet")
-        .option("path", str(folder / "results"))
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
-        .start()
-    )
-
-
-class PeakMemory:
-    """Samples the resident memory of this process and all below it."""
-
-    def __init__(self) -> None:
-        self.peak_bytes = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._sample, daemon=True)
-
-    def __enter__(self) -> PeakMemory:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _sample(self) -> None:
-        here = psutil.Process()
-        while not self._stop.wait(SAMPLE_SECONDS):
-            total = 0
-            for process in [here, *here.children(recursive=True)]:
-                try:
-                    total += process.memory_info().rss
-                except psutil.NoSuchProcess:
-                    continue
-            self.peak_bytes = max(self.peak_bytes, total)
+        yield pa.table([timestamps, keys, pa.array(values, type=pa.binary())], schema=RECORDS)

@@ -179,6 +179,44 @@ def windows(
 
 @bench.command()
 @explains_errors
+def workloads(
+    names: Annotated[list[str] | None, typer.Argument(help="Which; left out: all.")] = None,
+    records: Annotated[
+        int | None, typer.Option(help="Records of each topic; left out: the workload's.", min=1)
+    ] = None,
+    limit_s: Annotated[float, typer.Option(help="When Spark's own query is stopped.", min=1)] = 120,
+    partitions: Annotated[
+        int, typer.Option(help="Partitions of the topic.", min=1, max=10_000)
+    ] = 8,
+    shards: Annotated[int, typer.Option(help="Reducers.", min=1, max=1_000)] = 2,
+    master: Master = "local[2]",
+    bootstrap: Servers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Workloads beside Spark's own form of the same query, on one topic each."""
+    from pipelines.benchmark.report import stdout_console
+    from pipelines.benchmark.workloads import run_workloads_bench, workloads_table
+    from pipelines.interrupt import stoppable
+
+    with stoppable():
+        figures = run_workloads_bench(
+            names or (),
+            num_records=records,
+            limit_seconds=limit_s,
+            num_partitions=partitions,
+            num_shards=shards,
+            master=master,
+            bootstrap=bootstrap,
+            say=_say(as_json),
+        )
+    if as_json:
+        typer.echo(json.dumps(figures))
+    else:
+        stdout_console().print(workloads_table(figures["rows"]))
+
+
+@bench.command()
+@explains_errors
 def aggregates(
     names: Annotated[list[str] | None, typer.Argument(help="Which; left out: all.")] = None,
     records: Records = 1_000_000,
