@@ -10,6 +10,7 @@ import pytest
 from partitioners.simulation import Sweeper
 from pipelines.simulation.papers import PAPERS, Lab, enorm, holistic, pkg, pkg_cluster, prompt
 from pipelines.simulation.papers.dalton import Run, perform, prices_of, workers_of
+from pipelines.simulation.papers.dalton_drift import Clustering, cluster
 from pipelines.simulation.papers.enorm import fewest_parts
 from pipelines.simulation.reproduction import as_json, markdown, reproduce
 
@@ -121,3 +122,15 @@ def test_daltons_model_by_hand():
     one = Run(lab(1.0).stream("one_hot:fraction=1", 70_000), "Hashing", 8)
     assert perform(one).throughput == pytest.approx(1_000 / (1_000 * 60 + 1) * 1e6)
     assert perform(one).top_splits == (1,) * 11
+
+
+def test_the_clustering_model_by_hand():
+    stream = lab(1.0).stream("one_hot:fraction=1", 70_000)
+    # One key whole: each pair of the window's 60,000 records at one combiner, for 10,000 new ones.
+    pairs = 60_000 * 60_001 / 2
+    rates, same = cluster(Clustering(stream, "Hashing", 8, 60_000, 10_000))
+    assert rates == same == pytest.approx((10_000 / pairs,) * 2)
+    # Split over seven combiners: half the records are clusters, paired at one reducer.
+    rates, same = cluster(Clustering(stream, "Shuffling", 8, 60_000, 10_000))
+    assert rates == pytest.approx((10_000 / (30_000 * 30_001 / 2),) * 2)
+    assert same == pytest.approx((10_000 / pairs,) * 2)
