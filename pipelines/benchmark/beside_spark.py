@@ -177,8 +177,9 @@ class BesideSpark:
         folder = self._new_folder()
         started = time.perf_counter()
         query = self._start(name, form, windows, folder)
-        ended = query.awaitTermination(limit_seconds)  # type: ignore[arg-type]
+        query.awaitTermination(limit_seconds)  # type: ignore[arg-type]
         seconds = time.perf_counter() - started
+        stopped = query.isActive
         query.stop()
         spark = self.site.spark
         spark.sparkContext.cancelAllJobs()
@@ -190,7 +191,7 @@ class BesideSpark:
         progress = query.recentProgress
         return {
             **self._figures(name, seconds, rows),
-            "stopped": not ended,
+            "stopped": stopped,
             "batch_seconds": [each.batchDuration / 1000 for each in progress],
             "dropped": sum(s.numRowsDroppedByWatermark for p in progress for s in p.stateOperators),
             "results": files,
