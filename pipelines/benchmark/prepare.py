@@ -136,7 +136,8 @@ class RunConfig:
         path = folder / "config.json"
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            return cls(**{**content, "inputs": tuple(content["inputs"])})
+            lists = {name: tuple(content.get(name, ())) for name in ("inputs", "sinks")}
+            return cls(**{**content, **lists})
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}") from error
         except (ValueError, TypeError, KeyError) as error:
