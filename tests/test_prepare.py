@@ -83,7 +83,7 @@ def test_settings_of_a_file_give_way_to_options(tmp_path: Path) -> None:
         "sasl.password": "a=b",
     }
     file.write_text("acks\n")
-    with pytest.raises(InputError, match=r'line 1 of .*client\.properties is not key=value: "acks"'):
+    with pytest.raises(InputError, match=r'line 1 of .* is not key=value: "acks"'):
         kafka_settings(file, None)
 
 
