@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -136,7 +136,6 @@ def run_workloads_bench(
     master: str = "local[2]",
     bootstrap: str | None = None,
     say: Say = print,
-    on_row: Callable[[dict[str, Any]], None] = lambda _row: None,
 ) -> dict[str, Any]:
     """Measure workloads one by one.
 
@@ -149,7 +148,6 @@ def run_workloads_bench(
         master: Spark master.
         bootstrap: Kafka servers; None: an embedded broker.
         say: Told what is going on.
-        on_row: Told each row when it has been measured.
 
     Returns:
         `rows`, and the peak memory of the process tree.
@@ -182,7 +180,6 @@ def run_workloads_bench(
                 batch_records = -(-size // BATCHES)
                 bench = BesideSpark(site, folder, num_partitions, num_shards, batch_records, say)
                 rows.append({"workload": name, **_measure(bench, name, case, size, limit_seconds)})
-                on_row(rows[-1])
         return {"rows": rows, "peak_rss_bytes": memory.peak_bytes}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
