@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from partitioners import PARTITIONERS, create
@@ -20,6 +20,7 @@ from partitioners.streams import uniform, zipf
 from pipelines.cli import main
 from pipelines.key_names import redact_key
 from tests.integration.programs import COMMAND, ROOT
+from tests.integration.sending import ordered_producer
 
 pytestmark = pytest.mark.broker
 
@@ -68,7 +69,7 @@ def fill(client_config: dict[str, object], make_topic: Any) -> Callable[..., str
         **topic_config: str,
     ) -> str:
         topic = topic or make_topic(num_partitions, topic_config)
-        producer = Producer({**client_config, "queue.buffering.max.messages": 10**7})
+        producer = ordered_producer(client_config)
         places = create(partitioner, num_partitions).partition_batch(list(keys)).tolist()
         for i, (key, place) in enumerate(zip(keys, places, strict=True)):
             producer.produce(topic, b"v", key, partition=place, timestamp=start_ms + i)
@@ -206,7 +207,7 @@ def test_where_times_do_not_tell_what_is_kept_stands_for_load(
     client_config: dict[str, object], found: Any, make_topic: Any
 ) -> None:
     topic = make_topic(2)
-    producer = Producer(client_config)
+    producer = ordered_producer(client_config)
     for i in range(4_000):
         producer.produce(topic, b"v", b"k%d" % i, partition=int(i % 4 == 0), timestamp=NOW_MS)
     producer.flush()

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Producer
 
 from partitioners.errors import InputError, RunError
 from partitioners.kafka import ensure_topic
@@ -25,6 +24,7 @@ from pipelines.broker import (
 )
 from pipelines.broker_files import BrokerRecord, read_record
 from tests.integration.reading import read_topic
+from tests.integration.sending import ordered_producer
 
 pytestmark = pytest.mark.broker
 
@@ -40,7 +40,7 @@ def test_a_restart_keeps_data_and_port(tmp_path: Path) -> None:
     with EmbeddedBroker(tmp_path) as broker:
         config = {"bootstrap.servers": broker.bootstrap, "log_level": 0}
         assert ensure_topic(config, "kept", 2)
-        producer = Producer(config)
+        producer = ordered_producer(config)
         producer.produce("kept", b"value", b"key")
         assert producer.flush(30) == 0
         before = broker.bootstrap

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from partitioners.dalton import CooperativeDalton, QTableReducer, ReducerConfig, run_reducer
@@ -27,6 +26,7 @@ from partitioners.kafka.dalton_channel import (
     table_topic,
 )
 from partitioners.streams import zipf
+from tests.integration.sending import ordered_producer
 
 pytestmark = pytest.mark.broker
 
@@ -186,7 +186,7 @@ def test_strangers_on_the_topic_are_left_alone_with_one_warning_each(
         joined(client_config, group, "a") as (agent, route),
     ):
         route_until(lambda: not agent.is_alone, route)
-        producer = Producer(client_config)
+        producer = ordered_producer(client_config)
         for _ in range(3):
             producer.produce(sync_topic(group), encode(stranger, group, NUM_PARTITIONS + 1))
             producer.produce(sync_topic(group), encode(stranger, "other", NUM_PARTITIONS))

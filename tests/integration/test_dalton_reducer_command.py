@@ -8,13 +8,13 @@ import threading
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from partitioners.dalton.messages import LeaveMessage, encode
 from partitioners.kafka.dalton_channel import sync_topic, table_topic
 from tests.conftest import TopicFactory
 from tests.integration.programs import Program
+from tests.integration.sending import ordered_producer
 from tests.integration.test_dalton_kafka import NUM_PARTITIONS, joined, route_until
 
 pytestmark = pytest.mark.broker
@@ -96,7 +96,7 @@ def test_lost_topics_and_strangers_are_one_warning_each(
     reducer = Reducer(client_config, "--topic", topic)
     with joined(client_config, topic, "a") as (agent, route):
         route_until(lambda: not agent.is_alone, route)
-        producer = Producer(client_config)
+        producer = ordered_producer(client_config)
         stranger = LeaveMessage(agent="x", epoch_ms=0)
         for _ in range(3):
             producer.produce(sync_topic(topic), encode(stranger, topic, NUM_PARTITIONS + 1))

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
 from naive_windows import Row, Values, naive_sums
 from streams import deal, read_results
 
@@ -21,12 +20,12 @@ from pipelines.punctuation import END_MS, encode_watermark
 from pipelines.shards import spark_partition
 from pipelines.text_input import read_chunks
 from pipelines.workloads import KeyedSum, Workload, create_workload
+from tests.integration.sending import ordered_producer
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 MINUTE_MS = 60_000
 END_SECONDS = 240
-PRODUCER = {"enable.idempotence": True, "queue.buffering.max.messages": 10**7}
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def send(client_config, make_topic):
     def send(partitions: Sequence[Sequence[Row]]) -> str:
         topic = make_topic(len(partitions))
         # Idempotent: else a retry may put a record behind a watermark record that followed it.
-        producer = Producer({**client_config, **PRODUCER})
+        producer = ordered_producer(client_config)
         for partition, rows in enumerate(partitions):
             messages = [{"key": key, "value": value} for key, value in rows]
             assert producer.produce_batch(topic, messages, partition=partition) == len(messages)
@@ -199,7 +198,7 @@ def test_a_query_goes_on_where_it_was_stopped(send, run, tmp_path: Path, client_
     query.process_available()
     assert not query.await_end(0)
     query.stop()
-    producer = Producer({**client_config, **PRODUCER})
+    producer = ordered_producer(client_config)
     for partition, rows in enumerate(partitions):
         messages = [{"key": key, "value": value} for key, value in rows[len(rows) // 2 :]]
         producer.produce_batch(topic, messages, partition=partition)

@@ -19,7 +19,6 @@ import numpy as np
 import psutil
 import psycopg
 import pytest
-from confluent_kafka import Producer
 from postgres_server import running_postgres
 from rich.console import Console
 
@@ -31,6 +30,7 @@ from pipelines.sinks.named import check_run_sink
 from tests.integration import sinks_job
 from tests.integration.programs import PATIENCE_SECONDS, ROOT
 from tests.integration.reading import read_topic
+from tests.integration.sending import ordered_producer
 from tests.integration.sinks_job import SIZE_MS, SLIDE_MS
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -83,7 +83,7 @@ def fill(topic: str, config: dict[str, Any]) -> tuple[Rows, list[tuple[int, int,
     inside: dict[tuple[int, str | None], list[int]] = defaultdict(list)
     dead: list[tuple[int, int, str]] = []
     sent = [0, 0, 0]
-    producer = Producer(config)
+    producer = ordered_producer(config)
 
     def send(text: str, partition: int) -> None:
         producer.produce(topic, text.encode(), partition=partition)

@@ -10,13 +10,13 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 import pipelines
 from partitioners.errors import InputError
 from partitioners.kafka.topics import count_partitions
 from pipelines.aggregates import Int64s
+from tests.integration.sending import ordered_producer
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -38,7 +38,7 @@ class Span(pipelines.Aggregate):
 def test_windows_over_a_topic_of_ones_own(spark, bootstrap, client_config, make_topic, tmp_path):
     topic = make_topic(3)
     random = np.random.default_rng(4)
-    producer = Producer(client_config)
+    producer = ordered_producer(client_config)
     expected = defaultdict(list)
     dead = ["no json", json.dumps({"ts": 1}), json.dumps({"ts": 1, "user": "a", "price": "x"})]
     # One partition holds all of one user, so that every partition is in order.
@@ -109,7 +109,7 @@ def test_an_idle_partition_and_one_that_is_added(
 ):
     """Neither holds windows back, and the query goes on with the new number of partitions."""
     topic = make_topic(2)
-    producer = Producer(client_config)
+    producer = ordered_producer(client_config)
     sent = []
 
     def send(partition: int, first: int, num_records: int) -> None:
@@ -142,7 +142,7 @@ def test_an_idle_partition_and_one_that_is_added(
         while count_partitions(admin, topic) != 3:
             assert time.monotonic() < deadline
         # Made after the client knew the topic: a new one sees three partitions.
-        producer = Producer(client_config)
+        producer = ordered_producer(client_config)
         send(2, 300, 300)
         query.process_available()
     finally:
