@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pipelines.commands.errors import explains_errors
-from pipelines.commands.options import AsJson
+from pipelines.commands.options import DEFAULT_MASTER, AsJson, Master
 
 bench = typer.Typer(help="Measure single parts.", no_args_is_help=True)
 
@@ -17,7 +17,6 @@ Records = Annotated[int, typer.Option(help="Records of the stream.", min=1)]
 TopicPartitions = Annotated[
     int, typer.Option("--partitions", help="Partitions of the topic.", min=1, max=10_000)
 ]
-Master = Annotated[str, typer.Option(help="Spark master.")]
 Servers = Annotated[
     str | None, typer.Option("--bootstrap", help="Kafka servers; left out: an own broker.")
 ]
@@ -157,7 +156,7 @@ def windows(
         int, typer.Option(help="Partitions of the topic.", min=1, max=10_000)
     ] = 8,
     shards: Annotated[int, typer.Option(help="Reducers.", min=1, max=1_000)] = 2,
-    master: Master = "local[2]",
+    master: Master = DEFAULT_MASTER,
     bootstrap: Servers = None,
     as_json: AsJson = False,
 ) -> None:
@@ -189,7 +188,7 @@ def workloads(
         int, typer.Option(help="Partitions of the topic.", min=1, max=10_000)
     ] = 8,
     shards: Annotated[int, typer.Option(help="Reducers.", min=1, max=1_000)] = 2,
-    master: Master = "local[2]",
+    master: Master = DEFAULT_MASTER,
     bootstrap: Servers = None,
     as_json: AsJson = False,
 ) -> None:
@@ -253,7 +252,7 @@ def split(
     records: Records = 24_000,
     hot_fraction: Annotated[float, typer.Option(help="Share of the hot key.", min=0, max=1)] = 0.6,
     iterations: Annotated[int, typer.Option(help="PBKDF2 iterations per record.", min=1)] = 1_000,
-    master: Master = "local[2]",
+    master: Master = DEFAULT_MASTER,
     bootstrap: Servers = None,
     as_json: AsJson = False,
 ) -> None:

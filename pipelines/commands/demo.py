@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
 
 import typer
 
 from pipelines.commands.errors import EXIT_FAILED, explains_errors
-from pipelines.commands.options import DEFAULT_RUNS_DIR, AsJson, RunsDir
+from pipelines.commands.options import DEFAULT_MASTER, DEFAULT_RUNS_DIR, AsJson, Master, RunsDir
 
 
 @explains_errors
 def demo(
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
-    master: Annotated[str, typer.Option(help="Spark master.")] = "local[2]",
+    master: Master = DEFAULT_MASTER,
     as_json: AsJson = False,
 ) -> None:
     """Run taxi routes and word counts, each hashed and split, and compare."""

@@ -10,18 +10,30 @@ import typer
 from partitioners.option_values import parse_value
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
-RunsDir = Annotated[Path, typer.Option("--runs-dir", help="Folder that keeps the runs.")]
+RunsDir = Annotated[
+    Path,
+    typer.Option("--runs-dir", envvar="KEYSPREAD_RUNS_DIR", help="Folder that keeps the runs."),
+]
 Bootstrap = Annotated[
     str | None,
-    typer.Option("--bootstrap", help="Kafka servers; left out: the started or an own broker."),
+    typer.Option(
+        "--bootstrap",
+        envvar="KEYSPREAD_BOOTSTRAP",
+        help="Kafka servers; left out: the started or an own broker.",
+    ),
 ]
+Master = Annotated[str, typer.Option("--master", envvar="KEYSPREAD_MASTER", help="Spark master.")]
 KafkaSettings = Annotated[
     list[str] | None,
     typer.Option("--kafka", help="A librdkafka setting, key=value; again for more."),
 ]
 KafkaFile = Annotated[
     Path | None,
-    typer.Option("--kafka-config", help="A properties file with librdkafka settings."),
+    typer.Option(
+        "--kafka-config",
+        envvar="KEYSPREAD_KAFKA_CONFIG",
+        help="A properties file with librdkafka settings.",
+    ),
 ]
 PartitionerOptions = Annotated[
     list[str] | None,
@@ -33,6 +45,7 @@ Redact = Annotated[
 ]
 
 DEFAULT_RUNS_DIR = Path("runs")
+DEFAULT_MASTER = "local[2]"
 
 
 def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:

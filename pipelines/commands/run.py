@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pipelines.commands.configure import make_config, pace_of
 from pipelines.commands.errors import EXIT_FAILED, explains_errors
 from pipelines.commands.options import (
+    DEFAULT_MASTER,
     DEFAULT_RUNS_DIR,
     AsJson,
     Bootstrap,
     KafkaFile,
     KafkaSettings,
+    Master,
     PartitionerOptions,
     Redact,
     RunsDir,
@@ -23,7 +26,7 @@ from pipelines.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from pipelines.benchmark.prepare import Emit, RunConfig
+    from pipelines.benchmark.prepare import RunConfig
 
 # What may be said anew when a run is resumed; the rest is as the run was started.
 _RESUME_MAY_SAY = {
@@ -59,7 +62,7 @@ def run(
     rate: Annotated[float | None, typer.Option(help="Replay so many records per second.")] = None,
     as_fast: Annotated[bool, typer.Option("--max", help="As fast as it goes (default).")] = False,
     bootstrap: Bootstrap = None,
-    master: Annotated[str, typer.Option(help="Spark master.")] = "local[2]",
+    master: Master = DEFAULT_MASTER,
     results: Annotated[Path | None, typer.Option(help="New folder for results (Parquet).")] = None,
     sink: Annotated[
         list[str] | None,
@@ -88,7 +91,6 @@ def run(
     """Replay an input through a partitioner, Kafka and Spark to exact windows."""
     from partitioners.errors import InputError
     from pipelines.benchmark.prepare import RunConfig, find_run, new_run_id
-    from pipelines.workloads import create_workload
 
     settings = kafka_settings(kafka_config, kafka)
     if resume is not None:
@@ -100,33 +102,30 @@ def run(
                 f"run {config.run_id} is a {config.workload}, not a {workload}: leave that out"
             )
         config = replace(config, kafka={**config.kafka, **settings})
-        if bootstrap is not None:
+        # What the environment says is a default only: the topic is where the run began.
+        if bootstrap is not None and (config.bootstrap is None or _said(context, "bootstrap")):
             config = replace(config, bootstrap=bootstrap)
         _carry_out(config, folder, as_json=as_json, redact=redact, resumed=True)
         return
     if workload is None:
         raise InputError("name a workload, such as `keyspread run wordcount`, or say --resume RUN")
-    known = create_workload(workload, **parse_typed_pairs(workload_option, "--workload-option"))
-    window = known.default_window_ms if window_ms is None else window_ms
-    pace, pace_value = _pace(speedup, rate, as_fast)
-    config = RunConfig(
+    config = make_config(
+        workload,
         run_id=new_run_id(),
-        workload=workload,
-        workload_options=parse_typed_pairs(workload_option, "--workload-option"),
-        inputs=_inputs(inputs, known.default_input, workload),
-        encoding=known.default_encoding if inputs is None and encoding == "auto" else encoding,
+        inputs=inputs,
+        encoding=encoding,
+        workload_option=workload_option,
+        window_ms=window_ms,
+        slide_ms=slide_ms,
+        pace=pace_of(speedup, rate, as_fast),
+        emit=emit,
+        top=top,
         partitioner=partitioner,
         options=parse_typed_pairs(option, "--option"),
         partitions=partitions,
         sources=sources,
         shards=shards,
-        window_ms=window,
-        slide_ms=_slide(slide_ms, window, known.default_slide_ms),
         lateness_ms=lateness_ms,
-        pace=pace,
-        pace_value=pace_value,
-        emit=known.default_emit if emit is None else cast("Emit", emit),  # `check` refuses others
-        top=known.k if top is None else top,
         bootstrap=bootstrap,
         kafka=settings,
         master=master,
@@ -182,6 +181,11 @@ def _carry_out(
         raise typer.Exit(EXIT_FAILED)
 
 
+def _said(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 def _refuse_changes(context: typer.Context) -> None:
     from partitioners.errors import InputError
 
@@ -190,39 +194,8 @@ def _refuse_changes(context: typer.Context) -> None:
         for parameter in context.command.params
         if (name := parameter.name) is not None
         and name not in _RESUME_MAY_SAY
-        and (source := context.get_parameter_source(name)) is not None
-        and source.name == "COMMANDLINE"
+        and _said(context, name)
     ]
     if said:
         options = ", ".join(said)
         raise InputError(f"a resumed run goes on as it was started: leave out {options}")
-
-
-def _inputs(inputs: list[Path] | None, shipped: Path | None, workload: str) -> tuple[str, ...]:
-    from partitioners.errors import InputError
-    from pipelines.datasets.folder import input_files
-    from pipelines.input_files import STDIN
-
-    if inputs:
-        files = [file for path in inputs for file in input_files(path)]
-        return tuple(str(path if str(path) == STDIN else path.absolute()) for path in files)
-    if shipped is None:
-        raise InputError(f"{workload} ships no data: name a file with --input")
-    return (str(shipped),)
-
-
-def _slide(slide_ms: int | None, window_ms: int, default_slide_ms: int) -> int:
-    """The workload's slide only goes with a window it divides; else windows tumble."""
-    if slide_ms is not None:
-        return slide_ms
-    return default_slide_ms if window_ms > 0 and window_ms % default_slide_ms == 0 else window_ms
-
-
-def _pace(speedup: float | None, rate: float | None, as_fast: bool) -> tuple[str, float]:
-    from partitioners.errors import InputError
-
-    given: list[tuple[str, Any]] = [("speedup", speedup), ("rate", rate)]
-    said = [(name, float(value)) for name, value in given if value is not None]
-    if len(said) + as_fast > 1:
-        raise InputError("--speedup, --rate and --max exclude each other: give one of them")
-    return said[0] if said else ("max", 0.0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipelines.commands.errors import EXIT_FAILED, explains_errors
-from pipelines.commands.options import AsJson
+from pipelines.commands.options import DEFAULT_MASTER, AsJson, Master
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -27,7 +27,7 @@ def verify(
     partitioners: Annotated[
         str | None, typer.Option(help="Names with commas; left out: all.")
     ] = None,
-    master: Annotated[str, typer.Option(help="Spark master.")] = "local[2]",
+    master: Master = DEFAULT_MASTER,
     as_json: AsJson = False,
 ) -> None:
     """Run every workload on shipped data with every partitioner, and see that all are exact."""
