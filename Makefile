@@ -14,6 +14,40 @@ demo: setup ## Run the main job on shipped data: taxi routes and a novel's words
 test: setup ## Pass the whole test suite, with a real broker and a real Spark
 	@$(BIN)/python -m pytest -n $(TEST_PROCESSES) --dist worksteal $(PYTEST_ARGS)
 
+##@ The stack in containers
+# PROFILES=cluster (three brokers), PROFILES=observability, or both: PROFILES=cluster,observability
+PROFILES ?=
+COMPOSE = COMPOSE_PROFILES=$(PROFILES) $(if $(findstring cluster,$(PROFILES)),KAFKA_REPLICATION=3 KAFKA_MIN_INSYNC=2) \
+	docker compose
+
+.PHONY: secrets
+secrets: ## Write the stack's passwords to .env, once
+	@infra/secrets.sh
+
+.PHONY: up
+up: ## Build and start Kafka, Spark and Airflow, and wait until all is healthy
+	@$(COMPOSE) up -d --build --wait
+
+.PHONY: down
+down: ## Stop the stack; its data stays (`make clean` removes it)
+	@COMPOSE_PROFILES='*' docker compose down
+
+.PHONY: images
+images: ## Build the stack's images
+	@$(COMPOSE) build
+
+.PHONY: local-images
+local-images: setup ## Where no image registry can be reached: build stand-ins of the public images
+	@infra/local-images/build.sh
+
+.PHONY: executor-env
+executor-env: setup ## Pack the environment that a cluster's executors need into dist/
+	@scripts/executor-env.sh
+
+.PHONY: test-containers
+test-containers: setup ## Pass the tests that need a Docker engine: clusters, TLS, the stack itself
+	@scripts/test-containers.sh $(PYTEST_ARGS)
+
 ##@ Develop
 .PHONY: setup
 setup: ## Make .venv from the lock files; see to a Java 17 or 21
@@ -45,15 +79,23 @@ lock: setup ## Resolve the lock files anew
 		--custom-compile-command "make lock" -o requirements-setup.lock requirements-setup.in
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--custom-compile-command "make lock" -o requirements-kafka-python-2.lock requirements-kafka-python-2.in
+	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--custom-compile-command "make lock" -c requirements.lock --extra spark --extra postgres --extra tpch \
+		-o infra/images/requirements.lock pyproject.toml
+	@for of in infra/images/requirements-build infra/airflow/requirements-postgres tests/containers/requirements; do \
+		$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
+			--custom-compile-command "make lock" -c requirements.lock -o $$of.lock $$of.in; done
 
 ##@ Clean up
 .PHONY: clean
-clean: ## Remove runs, environments and caches of this checkout
-	@rm -rf runs .venv .venv-kafka-python-2 .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+clean: ## Remove runs, environments and caches of this checkout, and the stack with its data
+	@if [ -f .env ] && docker info >/dev/null 2>&1; then \
+		COMPOSE_PROFILES='*' docker compose down --volumes --remove-orphans; fi
+	@rm -rf runs dist .venv .venv-kafka-python-2 .venv-containers .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*##"; printf "Usage: make <target> [PYTEST_ARGS=...]\n"} \
-		/^[a-z-]+:.*##/ {printf "  %-8s %s\n", $$1, $$2} \
+		/^[a-z-]+:.*##/ {printf "  %-15s %s\n", $$1, $$2} \
 		/^##@/ {printf "\n%s\n", substr($$0, 5)}' $(MAKEFILE_LIST)

@@ -62,3 +62,14 @@ def make_topic(client_config: dict[str, object]) -> TopicFactory:
         return name
 
     return make
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say what a run without a Docker engine leaves out."""
+    if config.option.markexpr == "not containers":
+        terminalreporter.write_line(
+            "left out: tests/containers (clusters, TLS and logins, the compose stack), which need "
+            "a Docker engine: run them with `make test-containers`"
+        )
