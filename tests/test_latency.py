@@ -6,7 +6,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.benchmark.latency import WindowSchedule, latency_quantiles_ms
+from pipelines.benchmark.latency import (
+    WindowSchedule,
+    latency_curve_ms,
+    latency_quantiles_ms,
+    window_latencies_ms,
+)
 from pipelines.benchmark.pace import DelayHistogram, Pace
 from pipelines.punctuation import NO_WATERMARK_MS
 
@@ -57,15 +62,22 @@ def test_a_stall_shows_in_the_quantiles() -> None:
     due = np.arange(10) * 100.0
     schedule.add(np.arange(10) * 10, np.full(10, NO_WATERMARK_MS), due)
     in_sink = dict.fromkeys(range(10, 110, 10), 1000.0)
-    found = latency_quantiles_ms(schedule, in_sink)
+    latencies = window_latencies_ms(schedule, in_sink)
+    found = latency_quantiles_ms(latencies)
     assert found == {"p50": 500.0, "p95": 1000.0, "p99": 1000.0, "max": 1000.0}
+    curve = latency_curve_ms(latencies)
+    assert curve[0] == [0.0, 100.0]
+    assert curve[-1] == [1.0, 1000.0]
+    assert curve == sorted(curve)
 
 
 def test_windows_without_a_record_of_this_attempt_have_no_latency() -> None:
     schedule = WindowSchedule(10, 10)
-    assert latency_quantiles_ms(schedule, {10: 5.0})["p50"] is None
+    none = window_latencies_ms(schedule, {10: 5.0})
+    assert latency_quantiles_ms(none)["p50"] is None
+    assert latency_curve_ms(none) == []
     schedule.add(np.array([15]), np.array([NO_WATERMARK_MS]), np.array([100.0]))
-    assert latency_quantiles_ms(schedule, {10: 5.0, 20: 130.0})["max"] == 30.0
+    assert window_latencies_ms(schedule, {10: 5.0, 20: 130.0}).tolist() == [30.0]
 
 
 def test_a_rate_spaces_records_and_a_speedup_follows_event_time() -> None:

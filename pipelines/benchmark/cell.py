@@ -54,6 +54,8 @@ class Cell:
     fragmentation: float
     records_per_partition: list[int]
     partial_rows: int
+    # `slot_records` of the stream each: `first_ms` (event time) and `records` of each partition.
+    load_over_time: dict[str, Any] = field(default_factory=dict)
     # The hottest few keys: `key` (shown), `share` of all records, `num_partitions` it is on.
     hot_keys: list[dict[str, Any]] = field(default_factory=list)
 
@@ -61,6 +63,7 @@ class Cell:
     produce_seconds: float
     total_seconds: float
     latency_ms: dict[str, float | None]
+    latency_curve_ms: list[list[float]] = field(default_factory=list)  # [share, latency] rising
     publish_delay_ms: dict[str, float | None]  # how far sends fell behind their schedule
     combine_seconds_per_partition: list[float]
     reduce_seconds_per_shard: list[float]

@@ -11,7 +11,12 @@ import numpy as np
 from partitioners.metrics import imbalance
 from pipelines.benchmark.cell import Cell
 from pipelines.benchmark.hot_keys import name_hot_keys
-from pipelines.benchmark.latency import QUANTILES, latency_quantiles_ms
+from pipelines.benchmark.latency import (
+    QUANTILES,
+    latency_curve_ms,
+    latency_quantiles_ms,
+    window_latencies_ms,
+)
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.replay import ReplayReport
 from pipelines.benchmark.verify import Comparison
@@ -44,6 +49,7 @@ def collect(
     """
     ends = (summary.window_start_ms + config.window_ms).tolist()
     in_sink_ms = dict(zip(ends, summary.emitted_ms.astype(np.float64).tolist(), strict=True))
+    latencies_ms = window_latencies_ms(report.schedule, in_sink_ms)
     return Cell(
         run_id=config.run_id,
         workload=config.workload,
@@ -68,11 +74,13 @@ def collect(
         fragmentation=round(report.spread.fragmentation, 6),
         records_per_partition=report.records_per_partition.tolist(),
         partial_rows=summary.partial_rows,
+        load_over_time=report.load.as_json(),
         hot_keys=name_hot_keys(workload, report.keys.hottest(), report.produced),
         delivered_per_s=round(report.delivered_per_s, 1),
         produce_seconds=round(report.seconds, 3),
         total_seconds=round(total_seconds, 3),
-        latency_ms=latency_quantiles_ms(report.schedule, in_sink_ms),
+        latency_ms=latency_quantiles_ms(latencies_ms),
+        latency_curve_ms=latency_curve_ms(latencies_ms),
         publish_delay_ms=report.delays.quantiles_ms(QUANTILES),
         combine_seconds_per_partition=_dense(summary.combine_seconds, config.partitions),
         reduce_seconds_per_shard=_dense(summary.reduce_seconds, config.shards),
@@ -98,13 +106,13 @@ def _last_window(
     else:
         return {}
     return {
-        "window_start": _time(start_ms),
-        "window_end": _time(start_ms + config.window_ms),
+        "window_start": event_time_text(start_ms),
+        "window_end": event_time_text(start_ms + config.window_ms),
         "rows": [{name: _plain(value) for name, value in row.items()} for row in rows],
     }
 
 
-def _time(milliseconds: int) -> str:
+def event_time_text(milliseconds: int) -> str:
     """Write an event time for reading; beyond the year 9999, as the number it is."""
     try:
         moment = datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -8,6 +8,8 @@ replay that falls behind its schedule therefore shows its stall, instead of hidi
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,6 +17,8 @@ Int64s = npt.NDArray[np.int64]
 Float64s = npt.NDArray[np.float64]
 
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+# Denser where the tail is.
+CURVE = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.975, 0.99, 0.995, 0.999, 1.0)
 
 
 class WindowSchedule:
@@ -88,26 +92,54 @@ class WindowSchedule:
         return due
 
 
-def latency_quantiles_ms(
-    schedule: WindowSchedule, in_sink_ms: dict[int, float]
-) -> dict[str, float | None]:
-    """Give the latency quantiles over windows.
+def window_latencies_ms(schedule: WindowSchedule, in_sink_ms: Mapping[int, float]) -> Float64s:
+    """Give the latency of each window, in rising order.
 
     Args:
         schedule: When the last record of each window was due.
         in_sink_ms: Wall time each window's result was in the sink, by window end.
 
     Returns:
-        `p50`, `p95`, `p99` and `max` in milliseconds (nearest rank); None for each when no window
-        got a record in this attempt.
+        Milliseconds; none for a window that got no record in this attempt.
     """
     ends = np.array(sorted(in_sink_ms), dtype=np.int64)
     written = np.array([in_sink_ms[end] for end in ends.tolist()], dtype=np.float64)
     due = schedule.due_ms(ends)
-    latencies = (written - due)[np.isfinite(due)]
-    if not len(latencies):
+    return np.sort((written - due)[np.isfinite(due)])
+
+
+def latency_quantiles_ms(latencies_ms: Float64s) -> dict[str, float | None]:
+    """Give the latency quantiles over windows.
+
+    Args:
+        latencies_ms: Of each window.
+
+    Returns:
+        `p50`, `p95`, `p99` and `max` in milliseconds (nearest rank); None for each when there are
+        no windows.
+    """
+    if not len(latencies_ms):
         return dict.fromkeys(QUANTILES)
-    return {
-        name: round(float(np.quantile(latencies, share, method="inverted_cdf")), 1)
-        for name, share in QUANTILES.items()
-    }
+    return {name: _quantile(latencies_ms, share) for name, share in QUANTILES.items()}
+
+
+def latency_curve_ms(latencies_ms: Float64s) -> list[list[float]]:
+    """Give the latency at more shares of the windows, for a plot.
+
+    Args:
+        latencies_ms: Of each window.
+
+    Returns:
+        Pairs of share and milliseconds, in rising order; none where there are no windows.
+
+    Example:
+        >>> latency_curve_ms(np.array([5.0, 7.0]))[:3]
+        [[0.0, 5.0], [0.1, 5.0], [0.2, 5.0]]
+    """
+    if not len(latencies_ms):
+        return []
+    return [[share, _quantile(latencies_ms, share)] for share in CURVE]
+
+
+def _quantile(values: Float64s, share: float) -> float:
+    return round(float(np.quantile(values, share, method="inverted_cdf")), 1)

@@ -22,6 +22,7 @@ from pipelines.benchmark.content import (
 )
 from pipelines.benchmark.hot_keys import KeyCounts
 from pipelines.benchmark.latency import WindowSchedule
+from pipelines.benchmark.load_over_time import LoadOverTime
 from pipelines.benchmark.pace import DelayHistogram, Pace
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.spread import Spread
@@ -56,6 +57,7 @@ class ReplayReport:
     schedule: WindowSchedule
     spread: Spread
     keys: KeyCounts
+    load: LoadOverTime
     delays: DelayHistogram
     records_per_partition: npt.NDArray[np.int64]
     produced: int = 0  # records of the input, watermark records left out
@@ -121,6 +123,7 @@ class Replay:
             schedule=WindowSchedule(config.window_ms, config.slide_ms),
             spread=Spread(window_ms=config.window_ms, lateness_ms=config.lateness_ms),
             keys=KeyCounts(),
+            load=LoadOverTime(config.partitions),
             delays=DelayHistogram(),
             records_per_partition=np.zeros(config.partitions, np.int64),
         )
@@ -255,6 +258,7 @@ class Replay:
         report.records_per_partition += np.bincount(
             chunk.partitions, minlength=self.config.partitions
         )
+        report.load.add(chunk.partitions, chunk.timestamps_ms)
         slide_ms = self.config.slide_ms
         first_ends = (chunk.timestamps_ms // slide_ms + 1) * slide_ms
         report.late += int(((first_ends <= met_ms) & (met_ms > NO_WATERMARK_MS)).sum())

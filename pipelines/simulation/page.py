@@ -9,46 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 from partitioners.simulation import Figures
-from pipelines.simulation.charts import bar_chart, legend, line_chart
+from pipelines.html.charts import bar_chart, legend, line_chart
+from pipelines.html.frame import document
 from pipelines.simulation.tables import COLUMNS, LEGEND, cell_row
-
-# Okabe and Ito's colours first, which colour-blind readers tell apart.
-_COLOURS = (
-    "#0072b2 #e69f00 #009e73 #cc79a7 #d55e00 #56b4e9 "
-    "#8c6bb1 #a6761d #66a61e #e7298a #7f7f7f #b3a100"
-)
-
-STYLE = (
-    """
-:root { color-scheme: light dark; --back: #ffffff; --text: #1d1f23; --faint: #6b7078;
-  --line: #dfe2e7; --panel: #f6f7f9; }
-@media (prefers-color-scheme: dark) { :root { --back: #15171b; --text: #e7e9ec;
-  --faint: #9aa1ab; --line: #343941; --panel: #1e2126; } }
-body { background: var(--back); color: var(--text); font: 15px/1.5 system-ui, sans-serif;
-  margin: 0 auto; max-width: 1240px; padding: 24px; }
-h1 { font-size: 1.6em; margin: 0 0 4px; } h2 { margin: 36px 0 8px; font-size: 1.2em; }
-p { max-width: 80ch; } .faint { color: var(--faint); }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
-th, td { padding: 4px 9px; text-align: right; border-bottom: 1px solid var(--line);
-  white-space: nowrap; } th { position: sticky; top: 0; background: var(--panel); }
-.left { text-align: left; }
-.charts { display: grid; gap: 16px; grid-template-columns: repeat(auto-fit, minmax(430px, 1fr)); }
-@media (max-width: 520px) { .charts { grid-template-columns: 1fr; } }
-figure { background: var(--panel); border-radius: 8px; margin: 0; padding: 12px; }
-figcaption { font-weight: 600; margin-bottom: 4px; } figure svg { width: 100%; height: auto; }
-.grid { stroke: var(--line); } .axis { stroke: var(--faint); }
-.tick, .label, .name { fill: var(--faint); font-size: 11px; } .name { fill: var(--text); }
-.line { fill: none; stroke-width: 2; } .legend { display: flex; flex-wrap: wrap; gap: 4px 18px;
-  list-style: none; padding: 0; } .legend li { display: flex; gap: 6px; align-items: center; }
-"""
-    + "\n".join(
-        f".line.c{number} {{ stroke: {colour}; }} .dot.c{number}, .bar.c{number} "
-        f"{{ fill: {colour}; }}"
-        for number, colour in enumerate(_COLOURS.split())
-    )
-    + "\n"
-)
 
 
 def write_page(path: Path, cells: Sequence[Figures]) -> None:
@@ -79,12 +42,10 @@ def page(cells: Sequence[Figures]) -> str:
         for stream in dict.fromkeys(cell.stream for cell in cells)
     ]
     raw = json.dumps([cell.as_json() for cell in cells]).replace("</", "<\\/")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>keyspread simulate</title><style>{STYLE}</style></head><body>"
+    return document(
+        "keyspread simulate",
         f"<h1>keyspread simulate</h1>{_subtitle(cells)}{''.join(sections)}"
-        f'<script type="application/json" id="cells">{raw}</script></body></html>\n'
+        f'<script type="application/json" id="cells">{raw}</script>',
     )
 
 

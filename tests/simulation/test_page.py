@@ -11,7 +11,7 @@ import pytest
 
 from partitioners.simulation import Setting, simulate
 from partitioners.stream_names import parse_named, parse_stream
-from pipelines.simulation.charts import bar_chart, line_chart
+from pipelines.html.charts import bar_chart, line_chart
 from pipelines.simulation.page import page
 
 VOID = {"meta", "br", "link", "img"}

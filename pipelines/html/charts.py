@@ -22,6 +22,8 @@ def line_chart(
     colours: Mapping[str, int],
     log_y: bool = False,
     from_y: float = 0.0,
+    x_ticks: Mapping[float, str] | None = None,
+    fallback: str = "",
 ) -> str:
     """Draw lines.
 
@@ -33,6 +35,8 @@ def line_chart(
         colours: Number of each name's colour.
         log_y: Whether y is logarithmic; values of 0 then lie on the axis.
         from_y: Where a linear axis begins, unless values are below.
+        x_ticks: What stands below the axis, by x; None: round numbers.
+        fallback: HTML of a table of the same, folded away.
 
     Returns:
         An HTML ``figure``.
@@ -49,7 +53,7 @@ def line_chart(
         if log_y
         else _Scale(min(from_y, *ys), max(ys), HEIGHT - BOTTOM, TOP)
     )
-    body = _axes(x_scale, y_scale, x_label, y_label)
+    body = _axes(x_scale, y_scale, x_label, y_label, x_ticks)
     for name, points in kept.items():
         if not points:
             continue
@@ -64,7 +68,53 @@ def line_chart(
                     f'<circle class="dot c{colour}" cx="{x_scale(x):.1f}" '
                     f'cy="{y_scale(y):.1f}" r="3"><title>{tip}</title></circle>'
                 )
-    return _figure(title, HEIGHT, body)
+    return _figure(title, HEIGHT, body, fallback)
+
+
+def scatter_chart(
+    title: str,
+    points: Mapping[str, tuple[float, float]],
+    *,
+    x_label: str,
+    y_label: str,
+    colours: Mapping[str, int],
+    from_x: float = 0.0,
+    fallback: str = "",
+) -> str:
+    """Draw a named point per series.
+
+    Args:
+        title: Above the chart.
+        points: (x, y) by name; one that has no such number is left out.
+        x_label: Below the axis.
+        y_label: Beside the axis.
+        colours: Number of each name's colour.
+        from_x: Where the x axis begins, unless values are below.
+        fallback: HTML of a table of the same, folded away.
+
+    Returns:
+        An HTML ``figure``.
+    """
+    kept = {name: at for name, at in points.items() if all(map(math.isfinite, at))}
+    xs = [x for x, _ in kept.values()] or [from_x + 1.0]
+    ys = [y for _, y in kept.values()] or [1.0]
+    # Names stand to the right of their points: leave them room there.
+    x_scale = _Scale(min(from_x, *xs), max(xs), LEFT, WIDTH - RIGHT - 90)
+    y_scale = _Scale(min(0.0, *ys), max(ys), HEIGHT - BOTTOM, TOP + 8)
+    body = _axes(x_scale, y_scale, x_label, y_label)
+    taken: list[tuple[float, float]] = []
+    for name, (x, y) in sorted(kept.items(), key=lambda each: each[1][::-1]):
+        at_x, at_y = x_scale(x), y_scale(y)
+        label_y = at_y + 4
+        # Up, past the names that are there already.
+        while any(abs(label_y - other) < 11 and abs(at_x - left) < 90 for left, other in taken):
+            label_y -= 11
+        taken.append((at_x, label_y))
+        body.append(f'<circle class="dot c{colours[name] % NUM_COLOURS}" cx="{at_x:.1f}" ')
+        body.append(f'cy="{at_y:.1f}" r="5"><title>{escape(name)}: {number(x)}, {number(y)}')
+        body.append(f'</title></circle><text class="name" x="{at_x + 9:.1f}" y="{label_y:.1f}">')
+        body.append(f"{escape(name)}</text>")
+    return _figure(title, HEIGHT, body, fallback)
 
 
 def bar_chart(
@@ -73,6 +123,7 @@ def bar_chart(
     *,
     x_label: str,
     colours: Mapping[str, int],
+    fallback: str = "",
 ) -> str:
     """Draw a horizontal bar per name.
 
@@ -81,6 +132,7 @@ def bar_chart(
         values: Name and value, in their order.
         x_label: Below the axis.
         colours: Number of each name's colour.
+        fallback: HTML of a table of the same, folded away.
 
     Returns:
         An HTML ``figure``.
@@ -107,7 +159,7 @@ def bar_chart(
         body.append(f"{number(value)}</text>")
     body.append(f'<text class="label" text-anchor="middle" x="{(left + WIDTH) / 2:.0f}" ')
     body.append(f'y="{height - 8}">{escape(x_label)}</text>')
-    return _figure(title, height, body)
+    return _figure(title, height, body, fallback)
 
 
 def legend(colours: Mapping[str, int]) -> str:
@@ -181,7 +233,13 @@ class _LogScale(_Scale):
         return [10.0**power for power in range(round(self.low), round(self.high) + 1, step)]
 
 
-def _axes(x_scale: _Scale, y_scale: _Scale, x_label: str, y_label: str) -> list[str]:
+def _axes(
+    x_scale: _Scale,
+    y_scale: _Scale,
+    x_label: str,
+    y_label: str,
+    x_ticks: Mapping[float, str] | None = None,
+) -> list[str]:
     body = []
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     for tick in y_scale.ticks():
@@ -189,10 +247,14 @@ def _axes(x_scale: _Scale, y_scale: _Scale, x_label: str, y_label: str) -> list[
         body.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
         body.append(f'<text class="tick" text-anchor="end" x="{LEFT - 6}" y="{y + 4:.1f}">')
         body.append(f"{number(tick)}</text>")
-    for tick in x_scale.ticks():
+    if x_ticks is None:
+        x_ticks = {tick: number(tick) for tick in x_scale.ticks()}
+    for tick, text in x_ticks.items():
         x = x_scale(tick)
+        if x > right + 1:
+            continue
         body.append(f'<text class="tick" text-anchor="middle" x="{x:.1f}" y="{bottom + 16}">')
-        body.append(f"{number(tick)}</text>")
+        body.append(f"{escape(text)}</text>")
     body.append(f'<line class="axis" x1="{LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>')
     middle = (TOP + bottom) / 2
     body.append(f'<text class="label" text-anchor="middle" x="{(LEFT + right) / 2:.0f}" ')
@@ -202,8 +264,8 @@ def _axes(x_scale: _Scale, y_scale: _Scale, x_label: str, y_label: str) -> list[
     return body
 
 
-def _figure(title: str, height: int, body: Sequence[str]) -> str:
+def _figure(title: str, height: int, body: Sequence[str], fallback: str = "") -> str:
     return (
         f'<figure><figcaption>{escape(title)}</figcaption><svg viewBox="0 0 {WIDTH} {height}" '
-        f'role="img" aria-label="{escape(title)}">{"".join(body)}</svg></figure>'
+        f'role="img" aria-label="{escape(title)}">{"".join(body)}</svg>{fallback}</figure>'
     )
