@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         Variance,
     )
     from pipelines.approximate import ApproxDistinct, ApproxQuantile, TopK
+    from pipelines.explain import explain
     from pipelines.laws import check_laws
     from pipelines.panes import Windows
     from pipelines.sinks import ConsoleSink, KafkaSink, MemorySink, ParquetSink, PostgresSink
@@ -52,6 +53,7 @@ _HOMES = {
     "Topic": "topic_run",
     "Windows": "panes",
     "check_laws": "laws",
+    "explain": "explain",
     "run": "topic_run",
 }
 
@@ -79,6 +81,7 @@ __all__ = [
     "Variance",
     "Windows",
     "check_laws",
+    "explain",
     "run",
 ]
 

@@ -18,6 +18,7 @@ from pipelines.commands.dalton_reducer import dalton_reducer
 from pipelines.commands.data import data
 from pipelines.commands.demo import demo
 from pipelines.commands.doctor import doctor
+from pipelines.commands.explain import explain
 from pipelines.commands.produce import produce
 from pipelines.commands.report import report
 from pipelines.commands.run import run
@@ -44,6 +45,7 @@ app.command()(verify)
 app.add_typer(data, name="data")
 app.add_typer(broker, name="broker")
 app.command()(doctor)
+app.command()(explain)
 
 
 def _print_version(asked: bool) -> None:

@@ -1,9 +1,9 @@
 """The first stage: raw records of one topic partition to partials by pane and key.
 
 One task reads one topic partition in offset order, so it can apply the late rule itself: each
-record meets the watermark that stands at its place in the partition. A record that misses its
-first windows is grouped apart, with the first window it still counts in (`enter`). What the
-partition had promised in earlier batches is the reducer's to know.
+record meets the watermark that stands at its place in the partition. A record that misses a window
+is grouped apart, with the pane of the watermark that it met. What the partition had promised in
+earlier batches is the reducer's to know.
 
 A shard is sent one row per task and batch: the progress as JSON, the partials as an Arrow blob with
 its keys in a dictionary, so a key's bytes cross the exchange once per shard, not once per pane.
@@ -26,7 +26,6 @@ from partitioners.errors import RunError
 from pipelines.aggregates import TIMESTAMP
 from pipelines.blobs import Int64s
 from pipelines.dead_letter_topic import DeadLetterTopic, Letters
-from pipelines.panes import Windows
 from pipelines.partials import (
     ON_TIME,
     Partials,
@@ -34,6 +33,7 @@ from pipelines.partials import (
     encode_partials,
     merge_partials,
 )
+from pipelines.plan import WindowPlan
 from pipelines.punctuation import NO_WATERMARK_MS, find_watermarks
 from pipelines.query import Decoded, Query
 from pipelines.shards import shard_of_keys
@@ -71,7 +71,7 @@ class Combiner:
 
     Args:
         workload: Decodes records and says what to aggregate.
-        windows: The windows.
+        plan: Of the windows.
         num_shards: Number of reducers.
         watermark_lag_ms: None: the watermark comes from watermark records alone. A number: it is
             also the largest event time so far minus this.
@@ -80,7 +80,7 @@ class Combiner:
     """
 
     workload: Query
-    windows: Windows
+    plan: WindowPlan
     num_shards: int
     watermark_lag_ms: int | None = None
     max_future_ms: int | None = None
@@ -162,15 +162,15 @@ class Combiner:
             key, at = key[good], at[good]
             decoded = _keep_good(decoded, good)
         progress.records += len(at)
-        enter = self._enter(at, decoded.timestamp_ms, marks.positions, marks.values_ms, progress)
+        met = self._met(at, decoded.timestamp_ms, marks.positions, marks.values_ms, progress)
         if not len(at):
             return None
         return aggregate_records(
             self.workload.aggregates,
             keys=coded.dictionary,
             key=key,
-            pane=decoded.timestamp_ms // self.windows.pane_ms,
-            enter=enter,
+            pane=self.plan.panes.of(decoded.timestamp_ms),
+            met=met,
             columns={TIMESTAMP: decoded.timestamp_ms, **decoded.columns},
         )
 
@@ -190,7 +190,7 @@ class Combiner:
         late = f"its time is more than {self.max_future_ms} ms ahead of the clock"
         return [late if each else reason for each, reason in zip(ahead, reasons, strict=True)]
 
-    def _enter(
+    def _met(
         self,
         at: npt.NDArray[np.int64],
         timestamps: Int64s,
@@ -198,7 +198,7 @@ class Combiner:
         mark_values: Int64s,
         progress: Progress,
     ) -> Int64s | None:
-        """The first window each late record counts in; None if no record is late."""
+        """The pane of the watermark that each late record met; None if no record is late."""
         before = progress.watermark_ms
         risen = np.maximum.accumulate(np.concatenate([np.array([before]), mark_values]))
         progress.watermark_ms = int(risen[-1])
@@ -209,9 +209,8 @@ class Combiner:
             progress.watermark_ms = max(progress.watermark_ms, int(lagged[-1]))
         if not len(at) or int(watermarks.max()) <= int(timestamps.min()):
             return None
-        open_window = self.windows.first_window(watermarks)
-        late = open_window > self.windows.first_window(timestamps)
-        return np.where(late, open_window, ON_TIME) if late.any() else None
+        late = self.plan.late(timestamps, watermarks)
+        return np.where(late, self.plan.panes.of(watermarks), ON_TIME) if late.any() else None
 
     def _by_shard(self, partials: Partials) -> Iterator[tuple[int, bytes]]:
         shards = shard_of_keys(partials.keys, self.num_shards)
@@ -232,7 +231,7 @@ class Combiner:
                     Partials(
                         keys[first:end],
                         partials.pane[rows],
-                        partials.enter[rows],
+                        partials.met[rows],
                         code[partials.key[rows]],
                         partials.states[:, rows],
                         {

@@ -28,6 +28,7 @@ from pipelines.dead_letter_topic import DeadLetterTopic
 from pipelines.java_client import require_partitions
 from pipelines.listener import BatchProgress, ProgressListener
 from pipelines.panes import Windows
+from pipelines.plan import WindowPlan
 from pipelines.processor import ShardProcessor
 from pipelines.query import Query
 from pipelines.reduce import ShardReducer
@@ -75,6 +76,8 @@ class RunningQuery:
         self._listener = listener
         self._sink = sink
         self._num_partitions = num_partitions
+        # What ends with the query, such as a server of its metrics.
+        self.closing = contextlib.ExitStack()
         # An earlier life may have written the last batch, and committed it or not. Where it did,
         # Spark has no batch to tell of any more.
         self._ended_before = sink.summary.ended(num_partitions)
@@ -147,6 +150,7 @@ class RunningQuery:
         with contextlib.suppress(Py4JError, OSError):
             self._query.stop()
             self._listener.detach()
+        self.closing.close()
 
     @property
     def progress(self) -> QuerySummary:
@@ -179,8 +183,7 @@ def start(
     topic: str,
     num_partitions: int,
     num_shards: int,
-    window_ms: int,
-    slide_ms: int,
+    windows: Windows | Sequence[Windows],
     results_dir: Path | str,
     checkpoint_dir: Path | str,
     lateness_ms: int = 0,
@@ -203,8 +206,7 @@ def start(
         topic: The topic.
         num_partitions: Its partitions.
         num_shards: Reducers, each one Spark state partition.
-        window_ms: Size of the windows.
-        slide_ms: Slide of the windows.
+        windows: The windows; several kinds share their panes, see `plan`.
         results_dir: Where the batch log goes, and Parquet files where no sinks are given.
         checkpoint_dir: Spark's checkpoint.
         lateness_ms: How far a partition's watermark stays behind its event time (mode `records`).
@@ -226,7 +228,7 @@ def start(
         InputError: An option is out of range, a sink cannot take the results, the topic has other
             partitions, or the checkpoint belongs to other settings.
     """
-    windows = Windows(window_ms, slide_ms)
+    plan = WindowPlan.of(windows, workload.aggregates)
     if emit not in EMITS:
         raise InputError(f'unknown emit "{emit}": {nearest(emit, EMITS)}')
     if progress not in PROGRESS_MODES:
@@ -239,8 +241,7 @@ def start(
         "workload": workload.name,
         "num_partitions": num_partitions,
         "num_shards": num_shards,
-        "window_ms": window_ms,
-        "slide_ms": slide_ms,
+        "windows": ", ".join(f"{w.size_ms} ms by {w.slide_ms} ms" for w in plan.windows),
         "lateness_ms": lateness_ms,
         "progress": progress,
         "emit": emit,
@@ -254,20 +255,20 @@ def start(
     # With too few the query would never end.
     require_partitions(spark, client, topic, num_partitions)
     into = (ParquetSink(results_dir),) if sinks is None else tuple(sinks)
-    writer = ResultWriter(into, workload, windows, emit, k)
+    writer = ResultWriter(into, workload, plan.windows, emit, k)
     for each in into:
         each.open(writer.shape)
     _pin(Path(checkpoint_dir), pinned)
     combiner = Combiner(
         workload,
-        windows,
+        plan,
         num_shards,
         lateness_ms if by_records else None,
         max_future_ms,
         dead_letters,
     )
     reducer = ShardReducer(
-        workload.aggregates, windows, None if by_records else num_partitions, emit, k
+        workload.aggregates, plan, None if by_records else num_partitions, emit, k
     )
     sink = BatchSink(writer, Path(results_dir), listener)
     # A session of its own: the number of state partitions is not the next query's affair.

@@ -17,13 +17,18 @@ class KeyTable:
 
     Args:
         neutral: int64[num_rows, 1], the totals of no records.
+        num_lanes: Kinds of windows, each with as many rows.
         keys: Binary array; the key of each id.
-        totals: int64[num_rows, len(keys)]: state columns, and what the two stacks keep of a key.
+        totals: int64[num_rows, len(keys)]: of each kind of windows, state columns and what the two
+            stacks keep of a key.
         pending: int64[len(keys)], pending changes of each id; 0: the id is free.
     """
 
-    def __init__(self, neutral: Int64s, keys: pa.Array, totals: Int64s, pending: Int64s) -> None:
+    def __init__(
+        self, neutral: Int64s, num_lanes: int, keys: pa.Array, totals: Int64s, pending: Int64s
+    ) -> None:
         self._neutral = neutral
+        self.num_lanes = num_lanes
         self._keys: list[bytes | None] = keys.to_pylist()
         self.totals = totals.copy()
         self._pending = pending.copy()
@@ -32,10 +37,12 @@ class KeyTable:
         self._free = np.flatnonzero(pending == 0)[::-1].tolist()
 
     @classmethod
-    def empty(cls, neutral: Int64s) -> KeyTable:
+    def empty(cls, neutral: Int64s, num_lanes: int = 1) -> KeyTable:
         """A table without keys."""
         none = np.empty((len(neutral), 0), dtype=np.int64)
-        return cls(neutral, pa.array([], type=pa.binary()), none, np.empty(0, dtype=np.int64))
+        return cls(
+            neutral, num_lanes, pa.array([], type=pa.binary()), none, np.empty(0, dtype=np.int64)
+        )
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -86,14 +93,16 @@ class KeyTable:
         """The key of each id."""
         return pa.array(self._keys, type=pa.binary())
 
-    def to_batch(self, names: tuple[str, ...]) -> pa.RecordBatch:
-        """The table as Arrow columns: key, pending, and the totals by name."""
+    def to_batch(self) -> pa.RecordBatch:
+        """The table as Arrow columns: key, pending, and the totals by row."""
         columns = {"key": self.keys(), "pending": pa.array(self._pending)}
-        columns |= {name: pa.array(row) for name, row in zip(names, self.totals, strict=True)}
+        columns |= {f"total{i}": pa.array(row) for i, row in enumerate(self.totals)}
         return pa.RecordBatch.from_pydict(columns)
 
     @classmethod
-    def from_batch(cls, batch: pa.RecordBatch, names: tuple[str, ...], neutral: Int64s) -> KeyTable:
+    def from_batch(cls, batch: pa.RecordBatch, neutral: Int64s, num_lanes: int) -> KeyTable:
         """The reverse of `to_batch`."""
-        totals = np.stack([numbers(batch.column(name)) for name in names])
-        return cls(neutral, batch.column("key"), totals, numbers(batch.column("pending")))
+        totals = np.stack([numbers(batch.column(f"total{i}")) for i in range(len(neutral))])
+        return cls(
+            neutral, num_lanes, batch.column("key"), totals, numbers(batch.column("pending"))
+        )

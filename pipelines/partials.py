@@ -1,4 +1,4 @@
-"""Partials: aggregated records by pane, key and first window, on their way to the reducers."""
+"""Partials: records aggregated by pane, key and watermark, on their way to the reducers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pipelines.lookup import differs
 from pipelines.scan import fold
 from pipelines.value_sets import Cells, count_cells, decode_cells, encode_cells
 
-# Marks a partial whose records miss no window.
+# Marks a partial whose records miss no window, in place of the watermark they met.
 ON_TIME = -(2**63)
 
 
 class Partials(NamedTuple):
-    """Aggregated records: one row per pane, key and first window they count in.
+    """Aggregated records: one row per pane, key and, of late records, watermark they met.
 
     Attributes:
         keys: Binary array of the distinct keys.
         pane: int64[n]
-        enter: int64[n], `ON_TIME` or the first window the records count in.
+        met: int64[n], `ON_TIME`, or the pane of the watermark that the records met.
         key: int64[n], indices into `keys`.
         states: int64[num state columns, n].
         cells: The values of each column of which every value is needed.
@@ -34,7 +34,7 @@ class Partials(NamedTuple):
 
     keys: pa.Array
     pane: Int64s
-    enter: Int64s
+    met: Int64s
     key: Int64s
     states: Int64s
     cells: dict[str, Cells]
@@ -46,16 +46,16 @@ def aggregate_records(
     keys: pa.Array,
     key: Int64s,
     pane: Int64s,
-    enter: Int64s | None,
+    met: Int64s | None,
     columns: dict[str, Int64s],
 ) -> Partials:
-    """Group records by pane, key and first window.
+    """Group records by pane, key and watermark met.
 
     Where the pair (pane, key) fits one int64 and nothing is late, as nearly always, that is the
     only group column: Polars groups one integer twice as fast as three.
     """
     states = [state for each in aggregates.all for state in each.create(columns)]
-    tags = np.full(len(key), ON_TIME, dtype=np.int64) if enter is None else enter
+    tags = np.full(len(key), ON_TIME, dtype=np.int64) if met is None else met
     ones = np.ones(len(key), dtype=np.int64)
     cells = {}
     for name in aggregates.value_columns:
@@ -63,20 +63,20 @@ def aggregate_records(
         absent, _ = aggregates.value_rules(name)
         cells[name] = count_cells([each if absent is None else each.where(each.value != absent)])
     low = int(pane.min())
-    if enter is None and (int(pane.max()) - low + 1) * len(keys) < 2**62:
+    if met is None and (int(pane.max()) - low + 1) * len(keys) < 2**62:
         groups, combined = combine_groups(
             {"group": (pane - low) * len(keys) + key}, states, aggregates
         )
         codes = groups["group"]
         pane, key = codes // len(keys) + low, codes % len(keys)
-        entered = np.full(len(codes), ON_TIME, dtype=np.int64)
-        return Partials(keys, pane, entered, key, combined, cells)
-    groups, combined = combine_groups({"pane": pane, "enter": tags, "key": key}, states, aggregates)
-    return Partials(keys, groups["pane"], groups["enter"], groups["key"], combined, cells)
+        on_time = np.full(len(codes), ON_TIME, dtype=np.int64)
+        return Partials(keys, pane, on_time, key, combined, cells)
+    groups, combined = combine_groups({"pane": pane, "met": tags, "key": key}, states, aggregates)
+    return Partials(keys, groups["pane"], groups["met"], groups["key"], combined, cells)
 
 
 def merge_partials(parts: list[Partials], aggregates: Aggregates) -> Partials:
-    """Combine the partials of several Arrow batches into one row per pane, key and first window."""
+    """Combine the partials of several Arrow batches: one row per pane, key and watermark met."""
     if len(parts) == 1:
         return parts[0]
     empty = np.empty(0, dtype=np.int64)
@@ -91,7 +91,7 @@ def merge_partials(parts: list[Partials], aggregates: Aggregates) -> Partials:
     groups, combined = combine_groups(
         {
             "pane": np.concatenate([p.pane for p in parts]),
-            "enter": np.concatenate([p.enter for p in parts]),
+            "met": np.concatenate([p.met for p in parts]),
             "key": np.concatenate(keys),
         },
         list(np.concatenate([p.states for p in parts], axis=1)),
@@ -106,9 +106,40 @@ def merge_partials(parts: list[Partials], aggregates: Aggregates) -> Partials:
         )
         for name in aggregates.value_columns
     }
-    return Partials(
-        coded.dictionary, groups["pane"], groups["enter"], groups["key"], combined, cells
+    return Partials(coded.dictionary, groups["pane"], groups["met"], groups["key"], combined, cells)
+
+
+def concat_partials(parts: Sequence[Partials]) -> Partials:
+    """Put partials of the same keys together, equal rows not combined; at least one part."""
+    if len(parts) == 1:
+        return parts[0]
+    cells = {
+        name: Cells(*(np.concatenate(c) for c in zip(*(p.cells[name] for p in parts), strict=True)))
+        for name in parts[0].cells
+    }
+    pane, met, key = (
+        np.concatenate(column)
+        for column in zip(*((p.pane, p.met, p.key) for p in parts), strict=True)
     )
+    states = np.concatenate([p.states for p in parts], axis=1)
+    return Partials(parts[0].keys, pane, met, key, states, cells)
+
+
+def consolidate(partials: Partials, aggregates: Aggregates) -> Partials:
+    """Combine rows of the same pane, key and watermark met."""
+    cells = {name: count_cells([each]) for name, each in partials.cells.items()}
+    pane, met, key = partials.pane, partials.met, partials.key
+    states = list(partials.states)
+    low = int(pane.min(initial=0))
+    span = int(pane.max(initial=0)) - low + 1
+    if (met == ON_TIME).all() and span * len(partials.keys) < 2**62:
+        codes = (pane - low) * len(partials.keys) + key
+        groups, combined = combine_groups({"group": codes}, states, aggregates)
+        pane, key = np.divmod(groups["group"], max(1, len(partials.keys)))
+        met = np.full(len(pane), ON_TIME, dtype=np.int64)
+        return Partials(partials.keys, pane + low, met, key, combined, cells)
+    groups, combined = combine_groups({"pane": pane, "met": met, "key": key}, states, aggregates)
+    return Partials(partials.keys, groups["pane"], groups["met"], groups["key"], combined, cells)
 
 
 def combine_groups(
@@ -157,7 +188,7 @@ def encode_partials(partials: Partials, aggregates: Aggregates) -> bytes:
         return b""
     columns: dict[str, Any] = {
         "pane": pa.array(partials.pane),
-        "enter": pa.array(partials.enter),
+        "met": pa.array(partials.met),
         "key": pa.DictionaryArray.from_arrays(
             pa.array(partials.key.astype(np.int32)), partials.keys
         ),
@@ -179,7 +210,7 @@ def decode_partials(blob: bytes, aggregates: Aggregates) -> Partials:
     return Partials(
         coded.dictionary,
         numbers(batch.column("pane")),
-        numbers(batch.column("enter")),
+        numbers(batch.column("met")),
         coded.indices.to_numpy().astype(np.int64),
         states,
         dict(zip(aggregates.value_columns, map(decode_cells, cells), strict=True)),

@@ -1,16 +1,16 @@
 """The second stage: partials of one shard to the runs of the windows that close.
 
-One call per shard and batch. The state is a few Arrow blobs: `meta` (counters, watermarks, the next
-window to close, the index of segments), `keys` (running totals by key id) and the segments of
-pending changes. `ShardReducer` knows nothing of Spark: it works on any `Store`.
+One call per shard and batch. The state is a few Arrow blobs: `meta` (watermarks, and for each kind
+of windows the next one to close and the index of segments), `keys` (running totals by key id) and
+the segments of pending changes. `ShardReducer` knows nothing of Spark: it works on any `Store`.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,26 +21,19 @@ from pipelines.aggregates import Aggregates
 from pipelines.blobs import Int64s, from_blob, to_blob
 from pipelines.combine import ShardRow
 from pipelines.key_table import KeyTable
-from pipelines.panes import Windows
-from pipelines.partials import decode_partials
-from pipelines.pending import BUCKETS_PER_WINDOW, PendingChanges, Store
+from pipelines.lane import Lane, LaneMeta, late_for, neutral_totals
+from pipelines.panes import Panes
+from pipelines.partials import ON_TIME, Partials, concat_partials, consolidate, decode_partials
+from pipelines.pending import Store
+from pipelines.plan import WindowPlan
 from pipelines.punctuation import NO_WATERMARK_MS
-from pipelines.ring import (
-    Changes,
-    OtherValues,
-    Runs,
-    concat_changes,
-    covered,
-    partial_changes,
-    slide,
-    unchanged,
-)
-from pipelines.stacks import LatePartials, TwoStacks
+from pipelines.ring import Bools, Runs, covered
 from pipelines.top import top_of_windows
-from pipelines.value_sets import ValueSet, cell_changes
 
 # Runs in one blob; bounds the size of a row between the stages.
 RUNS_PER_BLOB = 1 << 20
+# Where a blob of runs says which windows of the plan they are of.
+WINDOWS = b"windows"
 
 
 class ShardOutput(NamedTuple):
@@ -54,25 +47,30 @@ class ShardOutput(NamedTuple):
 class Meta:
     """The small part of a shard's state."""
 
-    next_window: int | None = None
     watermarks_ms: dict[int, int] = field(default_factory=dict)
     serial: int = 0
-    block: int | None = None
-    segments: list[tuple[int, int]] = field(default_factory=list)
-    cell_segments: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    lanes: list[LaneMeta] = field(default_factory=list)
 
     @classmethod
-    def load(cls, blob: bytes | None) -> Meta:
+    def load(cls, blob: bytes | None, num_lanes: int) -> Meta:
         """Read what `dump` wrote."""
         if blob is None:
-            return cls()
+            return cls(lanes=[LaneMeta() for _ in range(num_lanes)])
         values = json.loads(blob)
-        values["watermarks_ms"] = {int(p): w for p, w in values["watermarks_ms"].items()}
-        return cls(**values)
+        return cls(
+            {int(p): w for p, w in values["watermarks_ms"].items()},
+            values["serial"],
+            [LaneMeta(**lane) for lane in values["lanes"]],
+        )
 
     def dump(self) -> bytes:
         """One JSON object."""
-        return json.dumps(vars(self)).encode()
+        return json.dumps(asdict(self)).encode()
+
+    def next_serial(self) -> int:
+        """A number that no earlier call gave."""
+        self.serial += 1
+        return self.serial
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ class ShardReducer:
 
     Args:
         aggregates: What to compute.
-        windows: The windows.
+        plan: Of the windows.
         num_partitions: Topic partitions that hold windows back until their watermark passes; None:
             only partitions with rows in the batch do.
         emit: `all`, `changed` or `top`.
@@ -89,7 +87,7 @@ class ShardReducer:
     """
 
     aggregates: Aggregates
-    windows: Windows
+    plan: WindowPlan
     num_partitions: int | None
     emit: str
     k: int
@@ -102,63 +100,53 @@ class ShardReducer:
             rows: One row per topic partition that had records; in any order.
         """
         started = time.perf_counter()
-        meta = Meta.load(store.get("meta"))
+        meta = Meta.load(store.get("meta"), len(self.plan.windows))
         table = self._load_table(store)
-        pending = PendingChanges(
-            store,
-            self.aggregates.names,
-            self._windows_per_bucket,
-            meta.segments,
-            rows=self.aggregates.travelling,
-            with_peers=bool(self.aggregates.stacked),
-        )
-        value_sets = {
-            column: ValueSet(
-                store,
-                column,
+        lanes = {
+            step.number: Lane(
+                step.number,
+                self.plan.windows[step.number],
+                step.panes,
                 self.aggregates,
-                self._windows_per_bucket,
-                meta.cell_segments.get(column, []),
+                meta.lanes[step.number],
+                store,
+                table,
             )
-            for column in self.aggregates.value_columns
+            for step in self.plan.steps
         }
-        meta.serial += 1
         rows = sorted(rows, key=lambda row: row.partition)
         self._check_partitions(rows)
         progress = [json.loads(row.progress) for row in rows]
         counts = {"on_time": 0, "late": 0, "partial_rows": 0}
-        known_late = self._load_late(store)
-        late_parts = [known_late]
-        changes = concat_changes(
-            [
-                self._take(row, meta, table, counts, late_parts, value_sets)
-                for row in rows
-                if row.partials
-            ],
-            len(self.aggregates.names),
-        )
-        late = LatePartials.concat(late_parts)
+        for row in rows:
+            if row.partials:
+                self._take(row, meta, table, lanes, counts)
         for each in progress:
             before = meta.watermarks_ms.get(each["partition"], NO_WATERMARK_MS)
             meta.watermarks_ms[each["partition"]] = max(before, each["watermark_ms"])
-        end = self.windows.first_window(self._frontier_ms(meta, progress))
-        runs = self._close(meta, table, pending, changes, late, value_sets, end)
-        self._save_late(store, late, meta, is_stored=len(known_late.key) > 0)
-        blobs, last = self._emit(runs, table)
+        frontier_ms = self._frontier_ms(meta, progress)
+        blobs: list[bytes] = []
+        windows, last = [], []
+        keys: pa.Array | None = None
+        for number in range(len(lanes)):
+            runs = lanes[number].close(frontier_ms, meta.next_serial)
+            keys = table.keys() if keys is None else keys
+            blobs += self._emit(number, runs, keys)
+            windows.append(covered(runs))
+            if number == 0:
+                last = self._last_top(runs, keys)
         table.free_unused()
-        meta.segments = pending.index
-        for column, value_set in value_sets.items():
-            value_set.save()
-            meta.cell_segments[column] = value_set.pending.index
-        store.put("keys", to_blob(table.to_batch(self._table_names)))
+        for lane in lanes.values():
+            lane.save()
+        store.put("keys", to_blob(table.to_batch()))
         store.put("meta", meta.dump())
         summary = {
             **counts,
             "partitions": progress,
-            "windows": covered(runs),
+            "windows": windows,
             "top": last,
             "live_keys": table.live,
-            "segments": len(pending.index),
+            "segments": sum(lane.num_segments for lane in lanes.values()),
             "seconds": time.perf_counter() - started,
         }
         return ShardOutput(summary, blobs)
@@ -171,49 +159,13 @@ class ShardReducer:
                 f"{self.num_partitions} partitions: start it with the topic's number of partitions"
             )
 
-    @property
-    def _windows_per_bucket(self) -> int:
-        return max(1, self.windows.windows_per_record // BUCKETS_PER_WINDOW)
-
     def _load_table(self, store: Store) -> KeyTable:
         blob = store.get("keys")
-        neutral = self.aggregates.neutral()
-        stacked = neutral[self._stacked_rows]
-        neutral = np.concatenate([neutral, stacked, stacked])
+        num_lanes = len(self.plan.windows)
+        neutral = np.tile(neutral_totals(self.aggregates), (num_lanes, 1))
         if blob is None:
-            return KeyTable.empty(neutral)
-        return KeyTable.from_batch(from_blob(blob), self._table_names, neutral)
-
-    @property
-    def _stacked_rows(self) -> list[int]:
-        return [row for _, rows in self.aggregates.stacked for row in range(rows.start, rows.stop)]
-
-    @property
-    def _table_names(self) -> tuple[str, ...]:
-        """The totals of a key: state columns, then suffixes and prefixes of the two stacks."""
-        names = self.aggregates.names
-        stacked = [names[row] for row in self._stacked_rows]
-        return (
-            *names,
-            *(f"front.{name}" for name in stacked),
-            *(f"back.{name}" for name in stacked),
-        )
-
-    def _load_late(self, store: Store) -> LatePartials:
-        """Late partials of aggregates that slide by two stacks; the store has them if any live."""
-        blob = store.get("late") if self.aggregates.stacked else None
-        if blob is None:
-            return LatePartials.none(len(self._stacked_rows))
-        return LatePartials.from_batch(from_blob(blob))
-
-    def _save_late(self, store: Store, late: LatePartials, meta: Meta, *, is_stored: bool) -> None:
-        """Keep the late partials that belong to open windows."""
-        if meta.next_window is not None:
-            late = late.where(late.exit > meta.next_window)
-        if len(late.key):
-            store.put("late", to_blob(late.to_batch()))
-        elif is_stored:
-            store.remove("late")
+            return KeyTable.empty(neutral, num_lanes)
+        return KeyTable.from_batch(from_blob(blob), neutral, num_lanes)
 
     def _frontier_ms(self, meta: Meta, progress: list[dict[str, Any]]) -> int:
         """The time all partitions that hold windows back have passed."""
@@ -230,144 +182,74 @@ class ShardReducer:
         row: ShardRow,
         meta: Meta,
         table: KeyTable,
+        lanes: dict[int, Lane],
         counts: dict[str, int],
-        late_parts: list[LatePartials],
-        value_sets: dict[str, ValueSet],
-    ) -> Changes:
-        """The changes of one task's partials, late records told apart by the watermark they met."""
+    ) -> None:
+        """Give one task's partials to all kinds of windows, each in its own panes."""
         partials = decode_partials(row.partials, self.aggregates)
-        states = partials.states
-        first, exit_ = self._windows_of(partials.pane)
-        met = meta.watermarks_ms.get(row.partition, NO_WATERMARK_MS)
-        open_window = self.windows.first_window(met)
-        if meta.next_window is not None:
-            open_window = max(open_window, meta.next_window)
-        enter = np.maximum(np.maximum(partials.enter, first), open_window)
-        late = enter > first
-        num_late = int(states[0][late].sum())
-        counts["late"] += num_late
-        counts["on_time"] += int(states[0].sum()) - num_late
-        counts["partial_rows"] += len(first)
+        watermark_ms = meta.watermarks_ms.get(row.partition, NO_WATERMARK_MS)
+        self._count(partials, watermark_ms, meta, counts)
         ids = table.ids(partials.keys)
-        early = []
-        for column, cells in partials.cells.items():
-            cell_first, cell_exit = self._windows_of(cells.pane)
-            _, last_ms = self.aggregates.value_rules(column)
-            if last_ms is not None and last_ms < self.windows.size_ms:
-                start = cells.pane * self.windows.pane_ms
-                cell_exit = self.windows.exit_window(start - (self.windows.size_ms - last_ms))
-                early.append((cell_exit, ids[cells.key]))
-            cell_enter = np.maximum(np.maximum(cells.enter, cell_first), open_window)
-            value_sets[column].changes.append(
-                cell_changes(cell_enter, cell_exit, ids[cells.key], cells)
+        levels = {-1: partials}
+        for step in self.plan.steps:
+            found = levels[step.level]
+            if step.sources:
+                parts = []
+                for source in step.sources:
+                    panes = self.plan.panes_of(source.level)
+                    parts.append(_moved(levels[source.level], panes, step.panes, source.takes))
+                found = consolidate(concat_partials(parts), self.aggregates)
+                levels[step.number] = found
+            lanes[step.number].take(
+                found,
+                ids,
+                self._met_ms(found.met, watermark_ms),
+                {name: self._met_ms(c.met, watermark_ms) for name, c in found.cells.items()},
             )
-        key = ids[partials.key]
-        counted = enter < exit_
-        if not counted.all():
-            enter, exit_, key, late = enter[counted], exit_[counted], key[counted], late[counted]
-            states = states[:, counted]
-        if self.aggregates.stacked and late.any():
-            stacked = states[self._stacked_rows]
-            late_parts.append(LatePartials(enter, exit_, key, stacked).where(late))
-        changes = partial_changes(enter, exit_, key, states, self.aggregates, late)
-        if not early:
-            return changes
-        # Values that leave before their records change a window all the same.
-        noted = [
-            unchanged(window[window >= open_window], key[window >= open_window], self.aggregates)
-            for window, key in early
-        ]
-        return concat_changes([changes, *noted], len(states))
 
-    def _windows_of(self, pane: Int64s) -> tuple[Int64s, Int64s]:
-        """The first window of each pane, and the first window after it."""
-        start = pane * self.windows.pane_ms
-        return self.windows.first_window(start), self.windows.exit_window(start)
+    def _count(
+        self, partials: Partials, watermark_ms: int, meta: Meta, counts: dict[str, int]
+    ) -> None:
+        """Count records: on time where they missed no window of any kind."""
+        start_ms = self.plan.panes.start_ms(partials.pane)
+        met_ms = self._met_ms(partials.met, watermark_ms)
+        late = np.zeros(len(start_ms), dtype=bool)
+        for windows, lane in zip(self.plan.windows, meta.lanes, strict=True):
+            late |= late_for(windows, start_ms, met_ms, lane.next_window)[1]
+        records = partials.states[0]
+        num_late = int(records[late].sum())
+        counts["late"] += num_late
+        counts["on_time"] += int(records.sum()) - num_late
+        counts["partial_rows"] += len(records)
 
-    def _close(
-        self,
-        meta: Meta,
-        table: KeyTable,
-        pending: PendingChanges,
-        changes: Changes,
-        late: LatePartials,
-        value_sets: dict[str, ValueSet],
-        end: int,
-    ) -> Runs:
-        """Close the windows before `end`; keep what belongs to later ones."""
-        if meta.next_window is not None:
-            end = max(end, meta.next_window)
-        num_columns = len(self.aggregates.names)
-        due = pending.take_due(end, meta.serial)
-        table.release(due)
-        now = changes.window < end
-        later = changes.where(~now)
-        due = concat_changes([due, changes.where(now)], num_columns)
-        first = meta.next_window
-        if first is None:
-            first = int(due.window.min()) if len(due.window) else end
-        stacks = None
-        if self.aggregates.stacked and first < end:
-            if meta.block is None:
-                meta.block = first // self.windows.windows_per_record - 1
-            if (end - 1) // self.windows.windows_per_record > meta.block:
-                known = pending.take_all()
-                table.release(known)
-                later = concat_changes([known, later], num_columns)
-            width = len(self._stacked_rows)
-            stacks = TwoStacks(
-                self.aggregates,
-                self.windows.windows_per_record,
-                block=meta.block,
-                front=table.totals[num_columns : num_columns + width],
-                back=table.totals[num_columns + width :],
-                due=due,
-                waiting=later,
-                late=late,
-                end=end,
-            )
-        if len(later.window):
-            # Two segments of one bucket need different numbers.
-            meta.serial += 1
-            pending.add(later, meta.serial)
-            table.hold(later)
-        totals = table.totals[:num_columns]
-        for value_set in value_sets.values():
-            meta.serial += 1
-            value_set.close(end, meta.serial)
-            meta.serial += 1
-        others: list[OtherValues] = [*value_sets.values()]
-        if stacks is not None:
-            others.append(stacks)
-        runs = slide(totals, due, first, end, self.aggregates, others)
-        if stacks is not None:
-            stacks.finish()
-            meta.block = stacks.last_block
-        if meta.next_window is not None or len(due.window):
-            meta.next_window = end
-        return runs
+    def _met_ms(self, met: Int64s, watermark_ms: int) -> Int64s:
+        """The watermark that partials met: at their place in the partition, or before the batch."""
+        told = met != ON_TIME
+        if not told.any():
+            return np.full(len(met), watermark_ms, dtype=np.int64)
+        pane_ms = self.plan.panes.start_ms(np.where(told, met, 0))
+        return np.where(told, np.maximum(pane_ms, watermark_ms), watermark_ms)
 
-    def _emit(self, runs: Runs, table: KeyTable) -> tuple[list[bytes], list[Any]]:
-        """The blobs for the sink, and the top of the last window that has any key."""
-        keys = table.keys()
-        last = self._last_top(runs, keys)
+    def _emit(self, number: int, runs: Runs, keys: pa.Array) -> list[bytes]:
+        """The blobs for the sink."""
         if self.emit == "top":
             runs = top_of_windows(runs, keys, self.aggregates, self.k)
         elif self.emit == "changed":
             runs = runs.where(runs.changed)
         else:
             runs = runs.live()
-        blobs = [
+        return [
             encode_runs(
                 runs.where(np.arange(at, min(at + RUNS_PER_BLOB, len(runs.key)))),
                 keys,
                 self.aggregates,
+                number,
             )
             for at in range(0, len(runs.key), RUNS_PER_BLOB)
         ]
-        return blobs, last
 
     def _last_top(self, runs: Runs, keys: pa.Array) -> list[Any]:
+        """The top of the last window that has any key."""
         stretches = covered(runs)
         if not stretches:
             return []
@@ -385,8 +267,35 @@ class ShardReducer:
         ]
 
 
-def encode_runs(runs: Runs, keys: pa.Array, aggregates: Aggregates) -> bytes:
-    """Write runs as an Arrow blob, with the keys they use as a dictionary."""
+def _moved(
+    partials: Partials, panes: Panes, into: Panes, takes: Callable[[Int64s], Bools]
+) -> Partials:
+    """The rows that larger panes take, in those."""
+
+    def move(pane: Int64s) -> Int64s:
+        return into.of(panes.start_ms(pane))
+
+    rows = np.flatnonzero(takes(partials.pane))
+    cells = {name: each.where(takes(each.pane)) for name, each in partials.cells.items()}
+    return Partials(
+        partials.keys,
+        move(partials.pane[rows]),
+        partials.met[rows],
+        partials.key[rows],
+        partials.states[:, rows],
+        {name: each._replace(pane=move(each.pane)) for name, each in cells.items()},
+    )
+
+
+def encode_runs(runs: Runs, keys: pa.Array, aggregates: Aggregates, number: int) -> bytes:
+    """Write runs as an Arrow blob, with the keys they use as a dictionary.
+
+    Args:
+        runs: The runs.
+        keys: The key of each id.
+        aggregates: What their values are of.
+        number: Of the windows in the plan.
+    """
     used = np.zeros(len(keys), dtype=bool)
     used[runs.key] = True
     code = np.cumsum(used) - 1
@@ -399,4 +308,10 @@ def encode_runs(runs: Runs, keys: pa.Array, aggregates: Aggregates) -> bytes:
     }
     for name, row in zip(aggregates.names, runs.value, strict=True):
         columns[name] = pa.array(row)
-    return to_blob(pa.RecordBatch.from_pydict(columns))
+    batch = pa.RecordBatch.from_pydict(columns)
+    return to_blob(batch.replace_schema_metadata({WINDOWS: str(number)}))
+
+
+def windows_number(batch: pa.RecordBatch) -> int:
+    """Which windows of the plan the runs of a decoded blob are of."""
+    return int(batch.schema.metadata[WINDOWS])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,9 +37,10 @@ class QuerySummary:
         state_bytes: Memory of the state stores as Spark reports it, last batch; 0 if unknown.
         state_calls: Largest number of state-store calls of a shard in a batch.
         batch_seconds: Duration of each batch, as far as this process ran it.
-        window_start_ms: Starts of the windows in `windows`, in order.
+        window_start_ms: Starts of the windows in `windows`, in order, of each kind together.
         emitted_ms: Wall time (Unix milliseconds) at which the results of each were in the sink.
-        last_top: The top of the last window: (key columns by name, values by name) each.
+        last_top: The top of the last window, of the first kind: (key columns by name, values by
+            name) each.
         last_window_start_ms: That window's start.
     """
 
@@ -73,8 +75,8 @@ class QuerySummary:
             self.watermarks_ms.get(p, NO_WATERMARK_MS) >= END_MS for p in range(num_partitions)
         )
 
-    def add(self, batch: dict[str, Any], windows: Windows, workload: Query) -> None:
-        """Take one batch of the batch log."""
+    def add(self, batch: dict[str, Any], windows: Sequence[Windows], workload: Query) -> None:
+        """Take one batch of the batch log, of a query with these windows."""
         shards = batch["shards"]
         for shard in shards:
             self.on_time += shard["on_time"]
@@ -93,7 +95,13 @@ class QuerySummary:
             _add(self.combine_seconds, partition, part["seconds"])
             before = self.watermarks_ms.get(partition, NO_WATERMARK_MS)
             self.watermarks_ms[partition] = max(before, part["watermark_ms"])
-        starts = [np.arange(start, end) * windows.slide_ms for start, end in batch["windows"]]
+        starts = [
+            np.arange(start, end) * each.slide_ms
+            for each, stretches in zip(
+                windows, batch["windows"] or [[]] * len(windows), strict=True
+            )
+            for start, end in stretches
+        ]
         if starts:
             new = np.concatenate(starts).astype(np.int64)
             self.windows += len(new)
@@ -102,7 +110,7 @@ class QuerySummary:
                 [self.emitted_ms, np.full(len(new), batch["emitted_ms"], dtype=np.int64)]
             )
             if batch["top"]:
-                self._take_top(batch["top"], windows, workload)
+                self._take_top(batch["top"], windows[0], workload)
 
     def _take_top(self, top: list[Any], windows: Windows, workload: Query) -> None:
         import pyarrow as pa
@@ -148,7 +156,10 @@ def batch_record(
         "batch_id": batch_id,
         "emitted_ms": emitted_ms,
         "rows": rows,
-        "windows": merge_stretches([w for shard in shards for w in shard.pop("windows")]),
+        "windows": [
+            merge_stretches([w for each in of_windows for w in each])
+            for of_windows in zip(*(shard.pop("windows") for shard in shards), strict=True)
+        ],
         "top": tops[:k],
         "shards": shards,
     }

@@ -22,6 +22,7 @@ from pipelines.aggregates import Aggregate
 from pipelines.dead_letter_topic import DeadLetterTopic
 from pipelines.java_client import java_client_settings
 from pipelines.json_records import JsonQuery, TimeUnit
+from pipelines.metrics import LOCALHOST, MetricsServer, QueryCollector
 from pipelines.panes import Windows
 from pipelines.session import spark_session
 from pipelines.sinks import MemorySink, ParquetSink, Sink, named_sink
@@ -59,7 +60,7 @@ def run(
     *,
     key: str | None = None,
     aggregates: Sequence[Aggregate] = (),
-    windows: Windows,
+    windows: Windows | Sequence[Windows],
     sink: Path | str | Sink | Sequence[Path | str | Sink],
     emit: engine.Emit = "all",
     order_by: Sequence[str] = ("count",),
@@ -72,6 +73,8 @@ def run(
     batch_records: int = 1_000_000,
     spark: SparkSession | None = None,
     master: str = "local[2]",
+    metrics_port: int | None = None,
+    metrics_host: str = LOCALHOST,
 ) -> engine.RunningQuery:
     """Start a query over a topic from its beginning, or go on where its checkpoint is.
 
@@ -82,7 +85,8 @@ def run(
         source: The topic.
         key: The field to group by; None: the key of the records.
         aggregates: What to compute.
-        windows: The windows.
+        windows: The windows; several of different sizes share one set of panes, and their results
+            one sink (see `explain` for what they cost).
         sink: Where results go: a folder for Parquet files, a sink of `pipelines.sinks`, a name
             that `pipelines.sinks.named_sink` knows, or several of these.
         emit: See `engine.start`.
@@ -101,6 +105,8 @@ def run(
         batch_records: Records in a batch at most.
         spark: A session of `spark_session`; None: one is made.
         master: Spark master of a session that is made.
+        metrics_port: Serve Prometheus metrics there until the query stops; 0: any free port.
+        metrics_host: On which address.
 
     Returns:
         The running query: `progress`, `results`, `process_available`, `await_end`, `stop`.
@@ -156,8 +162,7 @@ def run(
         topic=source.name,
         num_partitions=num_partitions,
         num_shards=num_shards,
-        window_ms=windows.size_ms,
-        slide_ms=windows.slide_ms,
+        windows=windows,
         results_dir=results_dir,
         checkpoint_dir=checkpoint_dir,
         sinks=sinks,
@@ -172,7 +177,28 @@ def run(
     )
     if checkpoint_dir.parent.name.startswith(SCRATCH):
         weakref.finalize(running, shutil.rmtree, checkpoint_dir.parent, ignore_errors=True)
+    if metrics_port is not None:
+        _show_metrics(running, source, windows, metrics_port, metrics_host)
     return running
+
+
+def _show_metrics(
+    running: engine.RunningQuery,
+    source: Topic,
+    windows: Windows | Sequence[Windows],
+    port: int,
+    host: str,
+) -> None:
+    """Serve a query's metrics until it stops."""
+    try:
+        server = running.closing.enter_context(MetricsServer(port, host))
+    except InputError:
+        running.stop()
+        raise
+    kinds = [windows] if isinstance(windows, Windows) else list(windows)
+    size_ms = kinds[0].size_ms if len(kinds) == 1 else None
+    labels = {"topic": source.name}
+    server.show([QueryCollector(running, labels=labels, window_ms=size_ms)])
 
 
 def _letters(

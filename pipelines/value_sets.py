@@ -32,18 +32,18 @@ CELL_COLUMNS = ("value", "count")
 
 
 class Cells(NamedTuple):
-    """Counts of values by pane, first window, and key.
+    """Counts of values by pane, watermark met, and key.
 
     Attributes:
         pane: int64[n]
-        enter: int64[n], as in `Partials`.
+        met: int64[n], as in `Partials`.
         key: int64[n], as in `Partials`.
         value: int64[n]
         records: int64[n], how often the value is there.
     """
 
     pane: Int64s
-    enter: Int64s
+    met: Int64s
     key: Int64s
     value: Int64s
     records: Int64s
@@ -110,6 +110,7 @@ class ValueSet:
         aggregates: Those of these cells are answered.
         windows_per_bucket: Of pending changes.
         index: Segments of pending changes there are.
+        prefix: Of its names in the store.
     """
 
     def __init__(
@@ -119,9 +120,11 @@ class ValueSet:
         aggregates: Aggregates,
         windows_per_bucket: int,
         index: list[tuple[int, int]],
+        *,
+        prefix: str = "",
     ) -> None:
         self._store = store
-        self._name = f"cells/{column}"
+        self._name = f"{prefix}cells/{column}"
         self.pending = PendingChanges(
             store, CELL_COLUMNS, windows_per_bucket, index, prefix=self._name
         )
@@ -142,13 +145,19 @@ class ValueSet:
                 numbers(batch.column(i)).copy() for i in range(3)
             )
 
-    def close(self, end: int, serial: int) -> None:
-        """Take the changes at windows before `end`; keep the others for later."""
+    def close(self, end: int, serial: int, next_serial: int) -> None:
+        """Take the changes at windows before `end`; keep the others for later.
+
+        Args:
+            end: The first window that stays open.
+            serial: A number for what was pending and stays so.
+            next_serial: Another, for what comes to it.
+        """
         changes = concat_changes([self.pending.take_due(end, serial), *self.changes], 2)
         now = changes.window < end
         later = changes.where(~now)
         if len(later.window):
-            self.pending.add(later, serial + 1)
+            self.pending.add(later, next_serial)
         due = changes.where(now)
         due = due.where(order_of(due.key, due.window))
         # Cells that are there, and cells that come: ordered by key and value.

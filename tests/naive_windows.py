@@ -13,10 +13,19 @@ Values = dict[tuple[int, bytes | None], tuple[int, int]]
 
 
 class Naive(NamedTuple):
-    """(window start, key) -> (count, sum), and how many records missed a window."""
+    """(window start, key) -> (count, sum), and which records missed a window.
+
+    Attributes:
+        missed: (partition, row) of each.
+    """
 
     values: Values
-    late: int
+    missed: frozenset[tuple[int, int]]
+
+    @property
+    def late(self) -> int:
+        """How many records missed a window."""
+        return len(self.missed)
 
 
 def naive_sums(
@@ -27,10 +36,10 @@ def naive_sums(
 ) -> Naive:
     """Count and sum `ts,key,x` records per window and key, partition by partition."""
     sums: dict[tuple[int, bytes | None], list[int]] = defaultdict(lambda: [0, 0])
-    late = 0
-    for rows in partitions:
+    late = set()
+    for partition, rows in enumerate(partitions):
         watermark = -(2**70)
-        for key, value in rows:
+        for number, (key, value) in enumerate(rows):
             assert value is not None
             if key is None and value.startswith(MAGIC):
                 watermark = max(watermark, decode_watermark(value))
@@ -39,17 +48,16 @@ def naive_sums(
             timestamp, x = int(fields[0]), int(fields[-1])
             if watermark_lag_ms is not None:
                 watermark = max(watermark, timestamp - watermark_lag_ms)
-            missed = False
             start = timestamp - timestamp % slide_ms
             while start + size_ms > timestamp:
                 if start + size_ms <= watermark:
-                    missed = True
+                    late.add((partition, number))
                 else:
                     sums[start, key][0] += 1
                     sums[start, key][1] += x
                 start -= slide_ms
-            late += missed
-    return Naive({place: (count, total) for place, (count, total) in sums.items()}, late)
+    values = {place: (count, total) for place, (count, total) in sums.items()}
+    return Naive(values, frozenset(late))
 
 
 def changed_only(values: Values, slide_ms: int) -> Values:

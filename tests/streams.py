@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from pipelines.batch_log import BatchLog
 from pipelines.combine import Combiner
 from pipelines.panes import Windows
+from pipelines.plan import WindowPlan
 from pipelines.punctuation import END_MS, encode_watermark
 from pipelines.reduce import ShardReducer
 from pipelines.sinks import ParquetSink, ResultWriter
@@ -48,7 +49,7 @@ class Engine:
     """The engine's stages on Python lists of rows."""
 
     workload: Workload
-    windows: Windows
+    windows: Windows | Sequence[Windows]
     folder: Path
     num_partitions: int = 1
     num_shards: int = 1
@@ -59,16 +60,15 @@ class Engine:
     arrow_rows: int = 1000
 
     def __post_init__(self) -> None:
+        self.plan = WindowPlan.of(self.windows, self.workload.aggregates)
         by_records = self.progress == "records"
         self.combiner = Combiner(
-            self.workload, self.windows, self.num_shards, self.lateness_ms if by_records else None
+            self.workload, self.plan, self.num_shards, self.lateness_ms if by_records else None
         )
         holding = None if by_records else self.num_partitions
-        self.reducer = ShardReducer(
-            self.workload.aggregates, self.windows, holding, self.emit, self.k
-        )
+        self.reducer = ShardReducer(self.workload.aggregates, self.plan, holding, self.emit, self.k)
         self.writer = ResultWriter(
-            (ParquetSink(self.folder),), self.workload, self.windows, self.emit, self.k
+            (ParquetSink(self.folder),), self.workload, self.plan.windows, self.emit, self.k
         )
         self.stores = [MemoryStore() for _ in range(self.num_shards)]
         self.summary = QuerySummary()
@@ -98,7 +98,7 @@ class Engine:
         order = self.workload.aggregates.order_rows
         entry = batch_record(self.batch_id, shards, written, self.batch_id, self.k, order)
         BatchLog(self.folder).write(entry)
-        self.summary.add(entry, self.windows, self.workload)
+        self.summary.add(entry, self.plan.windows, self.workload)
         self.batch_id += 1
 
     def run(self, partitions: Sequence[Sequence[Row]], batch_rows: int) -> QuerySummary:

@@ -143,15 +143,14 @@ def naive_windows(
 
 def check(engine: Engine, partitions: list[list[Row]], batch_rows: int) -> None:
     engine.run(partitions, batch_rows)
-    rows = engine.results()
-    found = {}
-    for row in rows:
-        place = (round(row.pop("window_start").timestamp() * 1000), row.pop("key"))
-        assert place not in found
-        del row["window_end"]
-        found[place] = row
-    windows = engine.windows
-    assert found == naive_windows(partitions, windows.size_ms, windows.slide_ms)
+    found: dict[int, dict[Any, Any]] = {each.size_ms: {} for each in engine.plan.windows}
+    for row in engine.results():
+        start, end = (round(row.pop(f"window_{at}").timestamp() * 1000) for at in ("start", "end"))
+        place = (start, row.pop("key"))
+        assert place not in found[end - start]
+        found[end - start][place] = row
+    for each in engine.plan.windows:
+        assert found[each.size_ms] == naive_windows(partitions, each.size_ms, each.slide_ms)
 
 
 XS = [0, 1, -1, 7, -13, 250, 10**6, 999_999_999_999_999_999, -(10**18) + 1]
@@ -167,6 +166,7 @@ NUM_RECORDS = 90
     batch_rows=st.integers(1, 80),
     num_partitions=st.integers(1, 3),
     span_ms=st.sampled_from([20, 300, 5_000]),
+    more_sizes=st.lists(st.sampled_from([2, 3, 5, 8, 10]), max_size=2, unique=True),
     seed=st.integers(0, 10**6),
 )
 def test_windows_equal_plain_python(
@@ -178,9 +178,13 @@ def test_windows_equal_plain_python(
     batch_rows: int,
     num_partitions: int,
     span_ms: int,
+    more_sizes: list[int],
     seed: int,
 ) -> None:
     size_ms, slide_ms = max(size_ms, slide_ms), min(size_ms, slide_ms)
+    # Multiples of the slide tumble, so that their panes are built from those of the first.
+    more = [Windows(times * slide_ms, times * slide_ms) for times in more_sizes]
+    several = [Windows(size_ms, slide_ms), *(each for each in more if each.size_ms != size_ms)]
     random = np.random.default_rng(seed)
     times = out_of_order(NUM_RECORDS, span_ms, jitter_ms, seed)
     keys = [b"abc"[i : i + 1] for i in random.integers(0, 3, NUM_RECORDS).tolist()]
@@ -190,7 +194,7 @@ def test_windows_equal_plain_python(
     ]
     partitions = deal(rows, times, num_partitions, slide_ms=slide_ms, every=every, seed=seed)
     folder = tmp_path_factory.mktemp("every")
-    engine = Engine(Everything(), Windows(size_ms, slide_ms), folder, num_partitions, num_shards=2)
+    engine = Engine(Everything(), several, folder, num_partitions, num_shards=2)
     check(engine, partitions, batch_rows)
     assert all(set(store.values) == {"meta", "keys"} for store in engine.stores)
 

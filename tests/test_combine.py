@@ -8,10 +8,11 @@ from pipelines.blobs import from_blob, split_blobs
 from pipelines.combine import Combiner
 from pipelines.panes import Windows
 from pipelines.partials import ON_TIME
+from pipelines.plan import WindowPlan
 from pipelines.punctuation import encode_watermark
 from pipelines.workloads import KeyedSum, WordCount
 
-WINDOWS = Windows(30, 10)
+WINDOWS = WindowPlan((Windows(30, 10),))
 
 
 def record(timestamp: int, key: bytes | None, x: int = 1) -> Row:
@@ -21,7 +22,7 @@ def record(timestamp: int, key: bytes | None, x: int = 1) -> Row:
 def combine(
     rows: list[Row], *, shards: int = 1, lag_ms: int | None = None, arrow_rows: int = 1000
 ) -> tuple[list[tuple[int, int, bytes | None, int, int]], dict[str, int]]:
-    """Rows (pane, enter, key, count, sum) over all shards, and the progress."""
+    """Rows (pane, watermark met, key, count, sum) over all shards, and the progress."""
     combiner = Combiner(KeyedSum(), WINDOWS, shards, lag_ms)
     found: list[tuple[int, int, bytes | None, int, int]] = []
     progress = {}
@@ -66,7 +67,7 @@ def test_a_late_record_counts_in_the_windows_it_has_not_missed(arrow_rows: int) 
         record(7, b"a"),  # has missed all
     ]
     found, progress = combine(rows, arrow_rows=arrow_rows)
-    assert found == [(0, ON_TIME, b"a", 1, 1), (0, 0, b"a", 2, 2), (0, 1, b"a", 1, 1)]
+    assert found == [(0, ON_TIME, b"a", 1, 1), (0, 2, b"a", 2, 2), (0, 3, b"a", 1, 1)]
     assert progress["watermark_ms"] == 30
     assert progress["records"] == 4
 
@@ -77,7 +78,7 @@ def test_the_watermark_of_records_is_the_largest_event_time_less_the_lateness(
 ) -> None:
     rows = [record(5, b"a"), record(24, b"a"), record(6, b"a"), record(100, b"a")]
     found, progress = combine(rows, lag_ms=4, arrow_rows=arrow_rows)
-    assert (0, 0, b"a", 1, 1) in found
+    assert (0, 2, b"a", 1, 1) in found
     assert progress["watermark_ms"] == 96
 
 
@@ -85,7 +86,7 @@ def test_a_watermark_never_falls() -> None:
     rows: list[Row] = [(None, encode_watermark(50)), (None, encode_watermark(20)), record(19, b"a")]
     found, progress = combine(rows)
     assert progress["watermark_ms"] == 50
-    assert found == [(1, 3, b"a", 1, 1)]
+    assert found == [(1, 5, b"a", 1, 1)]
 
 
 def test_values_of_no_record_are_counted_as_dead() -> None:

@@ -35,6 +35,7 @@ from pipelines.aggregates import (
 from pipelines.approximate import ApproxDistinct, ApproxQuantile, TopK
 from pipelines.combine import Combiner
 from pipelines.panes import Windows
+from pipelines.plan import WindowPlan
 from pipelines.punctuation import END_MS, encode_watermark
 from pipelines.reduce import ShardReducer
 from pipelines.workloads import KeyedSum
@@ -188,9 +189,9 @@ def _measure(aggregate: Aggregate, batches: Sequence[pa.RecordBatch]) -> tuple[f
     query = KeyedSum()
     own = () if isinstance(aggregate, Count) else (aggregate,)
     vars(query)["aggregates"] = Aggregates(*own)
-    windows = Windows.of("30 min", "1 min")
-    combiner = Combiner(query, windows, num_shards=1)
-    reducer = ShardReducer(query.aggregates, windows, 1, "all", 10)
+    plan = WindowPlan.of(Windows.of("30 min", "1 min"), query.aggregates)
+    combiner = Combiner(query, plan, num_shards=1)
+    reducer = ShardReducer(query.aggregates, plan, 1, "all", 10)
     store = _Store()
     combine = reduce_ = 0.0
     for batch in batches:

@@ -28,6 +28,7 @@ from pipelines.dead_letters import DeadLetters
 from pipelines.input_files import unchanged_since
 from pipelines.interrupt import Interrupted, stoppable
 from pipelines.java_client import java_client_settings
+from pipelines.panes import Windows
 from pipelines.run_lock import RunLock
 from pipelines.sinks import ConsoleSink, KafkaSink, ParquetSink, Sink, named_sink
 from pipelines.topics import make_topic, require_topic, stable_end_offsets
@@ -175,8 +176,7 @@ def _start_query(
             topic=config.topic,
             num_partitions=config.partitions,
             num_shards=config.shards,
-            window_ms=config.window_ms,
-            slide_ms=config.slide_ms,
+            windows=Windows(config.window_ms, config.slide_ms),
             lateness_ms=config.lateness_ms,
             progress="watermarks",
             emit=config.emit,

@@ -25,6 +25,7 @@ from pipelines import engine
 from pipelines.aggregates import Aggregates
 from pipelines.benchmark.sender import TopicSender
 from pipelines.benchmark.site import Say, Site, open_site
+from pipelines.panes import Windows
 from pipelines.punctuation import END_MS, encode_watermark
 from pipelines.workloads.base import Decoded, Parser, Workload
 from pipelines.workloads.fields import flat_bytes
@@ -186,8 +187,7 @@ def _measure(
         topic=topic,
         num_partitions=NUM_PARTITIONS,
         num_shards=2,
-        window_ms=workload.default_window_ms,
-        slide_ms=workload.default_slide_ms,
+        windows=Windows(workload.default_window_ms, workload.default_slide_ms),
         results_dir=scratch / "results",
         checkpoint_dir=scratch / "checkpoint",
         batch_records=-(-(len(stream.ids) + NUM_PARTITIONS) // num_batches),

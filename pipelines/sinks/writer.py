@@ -15,6 +15,7 @@ import pyarrow as pa
 from pipelines.blobs import from_blob, numbers
 from pipelines.panes import Windows
 from pipelines.query import Query
+from pipelines.reduce import windows_number
 from pipelines.ring import Runs
 from pipelines.sinks.base import Part, Shape, Sink
 from pipelines.top import concat_runs, top_of_windows
@@ -37,7 +38,7 @@ class ResultWriter:
 
     sinks: tuple[Sink, ...]
     workload: Query
-    windows: Windows
+    windows: tuple[Windows, ...]
     emit: str
     k: int
 
@@ -91,31 +92,41 @@ class ResultWriter:
 
     def write_top(self, blobs: Iterable[bytes], batch_id: int) -> int:
         """Merge the tops of the shards, which close the same windows in the same batch."""
-        decoded = [self.decode(blob) for blob in blobs]
-        if not decoded:
+        by_windows: dict[Windows, list[tuple[Runs, pa.Array]]] = {}
+        for blob in blobs:
+            windows, runs, keys = self.decode(blob)
+            by_windows.setdefault(windows, []).append((runs, keys))
+        if not by_windows:
             return 0
+        merged = [(windows, *self._merge(each)) for windows, each in by_windows.items()]
+        part = Part(batch_id, "top")
+        rows = [
+            sink.write((table for top in merged for table in self._expand(*top)), self.shape, part)
+            for sink in self.sinks
+        ]
+        return max(rows, default=0)
+
+    def _merge(self, decoded: list[tuple[Runs, pa.Array]]) -> tuple[Runs, pa.Array]:
         keys = pa.concat_arrays([keys for _, keys in decoded])
         before = np.cumsum([0, *(len(keys) for _, keys in decoded)])
         parts = [
             runs._replace(key=runs.key + shift)
             for (runs, _), shift in zip(decoded, before[:-1].tolist(), strict=True)
         ]
-        merged = top_of_windows(concat_runs(parts), keys, self.workload.aggregates, self.k)
-        part = Part(batch_id, "top")
-        rows = [sink.write(self._expand(merged, keys), self.shape, part) for sink in self.sinks]
-        return max(rows, default=0)
+        return top_of_windows(concat_runs(parts), keys, self.workload.aggregates, self.k), keys
 
-    def decode(self, blob: bytes) -> tuple[Runs, pa.Array]:
-        """Read a blob of runs, and their keys."""
+    def decode(self, blob: bytes) -> tuple[Windows, Runs, pa.Array]:
+        """Read a blob of runs: of which windows, and their keys."""
         batch = from_blob(blob)
         coded = batch.column("key")
         start, end = numbers(batch.column("start")), numbers(batch.column("end"))
         names = self.workload.aggregates.names
         value = np.stack([numbers(batch.column(name)) for name in names])
         key = coded.indices.to_numpy().astype(np.int64)
-        return Runs(start, end, key, value, np.ones(len(start), dtype=bool)), coded.dictionary
+        runs = Runs(start, end, key, value, np.ones(len(start), dtype=bool))
+        return self.windows[windows_number(batch)], runs, coded.dictionary
 
-    def _expand(self, runs: Runs, keys: pa.Array) -> Iterator[pa.Table]:
+    def _expand(self, windows: Windows, runs: Runs, keys: pa.Array) -> Iterator[pa.Table]:
         """One row per window and key, a row group at a time."""
         if self.emit == "changed":
             runs = runs._replace(end=runs.start + 1)
@@ -130,18 +141,22 @@ class ResultWriter:
             # At least one run, however long: a run is never longer than a window has slides.
             high = max(low + 1, int(np.searchsorted(ends, done + ROWS_PER_GROUP, side="right")))
             which = np.repeat(np.arange(low, high), lengths[low:high])
-            start = (np.arange(done, done + len(which)) + first[which]) * self.windows.slide_ms
-            yield self._rows(start, runs.key[which].astype(np.int32), finished, values, which)
+            start = (np.arange(done, done + len(which)) + first[which]) * windows.slide_ms
+            end = start + windows.size_ms
+            yield self._rows(start, end, runs.key[which].astype(np.int32), finished, values, which)
             low = high
 
     def _rows(
-        self, start: Any, key: Any, finished: list[pa.Array], values: list[pa.Array], which: Any
+        self,
+        start: Any,
+        end: Any,
+        key: Any,
+        finished: list[pa.Array],
+        values: list[pa.Array],
+        which: Any,
     ) -> pa.Table:
         index = pa.array(which)
-        columns = [
-            pa.array(start).view(_TIMESTAMP),
-            pa.array(start + self.windows.size_ms).view(_TIMESTAMP),
-        ]
+        columns = [pa.array(start).view(_TIMESTAMP), pa.array(end).view(_TIMESTAMP)]
         if self.emit == "top":
             begins = np.flatnonzero(np.append(True, start[1:] != start[:-1]))
             lengths = np.diff(np.append(begins, len(start)))

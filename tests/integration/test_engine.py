@@ -16,6 +16,7 @@ from streams import deal, read_results
 from partitioners.errors import InputError, RunError
 from pipelines import engine
 from pipelines.batch_log import BatchLog
+from pipelines.panes import Windows
 from pipelines.punctuation import END_MS, encode_watermark
 from pipelines.shards import spark_partition
 from pipelines.text_input import read_chunks
@@ -52,8 +53,7 @@ def run(spark, bootstrap, tmp_path):
     def run(topic: str, num_partitions: int, workload: Workload | None = None, **options):
         settings = {
             "num_shards": 2,
-            "window_ms": 10 * MINUTE_MS,
-            "slide_ms": MINUTE_MS,
+            "windows": Windows(10 * MINUTE_MS, MINUTE_MS),
             "results_dir": tmp_path / "results",
             "checkpoint_dir": tmp_path / "checkpoint",
             **options,
@@ -215,8 +215,8 @@ def test_other_settings_on_a_checkpoint_are_refused(send, run) -> None:
     assert run(topic, 1, num_shards=2).await_end(END_SECONDS)
     with pytest.raises(InputError, match=r"num_shards = 2, not 3: go on with 2"):
         run(topic, 1, num_shards=3)
-    with pytest.raises(InputError, match=r"slide_ms = 60000, not 30000"):
-        run(topic, 1, slide_ms=30_000)
+    with pytest.raises(InputError, match=r"= 600000 ms by 60000 ms, not 600000 ms by 30000"):
+        run(topic, 1, windows=Windows(10 * MINUTE_MS, 30_000))
 
 
 def test_a_topic_with_other_partitions_is_refused(send, run, tmp_path: Path) -> None:
@@ -275,7 +275,7 @@ def test_official_answers_of_debs_2015(send, run, tmp_path: Path) -> None:
     rows = list(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
     times = table["timestamp_ms"].to_pylist()
     partitions = deal(rows, times, 4, slide_ms=1000)
-    query = run(send(partitions), 4, workload, window_ms=30 * MINUTE_MS, slide_ms=1000, emit="top")
+    query = run(send(partitions), 4, workload, windows=Windows(30 * MINUTE_MS, 1000), emit="top")
     assert query.await_end(END_SECONDS)
     assert query.summary().late == 0
     found: dict[str, list[str]] = {}

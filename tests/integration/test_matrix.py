@@ -27,6 +27,7 @@ from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.replay import Replay, ReplayReport, Sender
 from pipelines.benchmark.sender import TopicSender
 from pipelines.dead_letters import DeadLetters
+from pipelines.panes import Windows
 from pipelines.punctuation import MAGIC, decode_watermark
 from pipelines.topics import client_settings
 from pipelines.workloads import KeyedSum
@@ -148,8 +149,7 @@ def query(bootstrap: str, spark: Any, tmp_path: Path) -> Any:
             topic=topic,
             num_partitions=case.num_partitions,
             num_shards=case.num_shards,
-            window_ms=WINDOW_MS,
-            slide_ms=SLIDE_MS,
+            windows=Windows(WINDOW_MS, SLIDE_MS),
             results_dir=tmp_path / "results",
             checkpoint_dir=tmp_path / "checkpoint",
             batch_records=case.batch_records,

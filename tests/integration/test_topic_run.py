@@ -21,6 +21,7 @@ from tests.integration.sending import ordered_producer
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
 SIZE_MS, SLIDE_MS = 6_000, 1_000
+OTHER_MS = 4_500
 
 
 class Span(pipelines.Aggregate):
@@ -48,8 +49,9 @@ def test_windows_over_a_topic_of_ones_own(spark, bootstrap, client_config, make_
         producer.produce(topic, json.dumps(record).encode(), partition=cents % 7 % 3)
         start = i * 10 // SLIDE_MS * SLIDE_MS
         while start + SIZE_MS > i * 10:
-            expected[start, user].append(cents)
+            expected[start, SIZE_MS, user].append(cents)
             start -= SLIDE_MS
+        expected[i * 10 // OTHER_MS * OTHER_MS, OTHER_MS, user].append(cents)
     for text in dead:
         producer.produce(topic, text.encode(), partition=0)
     assert producer.flush(60) == 0
@@ -63,7 +65,7 @@ def test_windows_over_a_topic_of_ones_own(spark, bootstrap, client_config, make_
             pipelines.Distinct("prices", "price"),
             Span("span"),
         ],
-        windows=pipelines.Windows(SIZE_MS, SLIDE_MS),
+        windows=[pipelines.Windows(SIZE_MS, SLIDE_MS), pipelines.Windows(OTHER_MS, OTHER_MS)],
         sink=tmp_path / "results",
         spark=spark,
     )
@@ -75,12 +77,17 @@ def test_windows_over_a_topic_of_ones_own(spark, bootstrap, client_config, make_
     assert progress.records == 2_000
     assert progress.dead == len(dead)
     found = {
-        (round(row["window_start"].timestamp() * 1000), row["user"]): row
+        (
+            round(row["window_start"].timestamp() * 1000),
+            round((row["window_end"] - row["window_start"]).total_seconds() * 1000),
+            row["user"],
+        ): row
         for row in results.to_dicts()
     }
     # The last records of the partition that is behind close the last windows that are closed.
-    closed = [place for place in expected if place[0] + SIZE_MS <= 1_990 * 10 - 1_000]
+    closed = [place for place in expected if place[0] + place[1] <= 1_990 * 10 - 1_000]
     assert len(closed) > 50
+    assert {size for _, size, _ in closed} == {SIZE_MS, OTHER_MS}
     for place in closed:
         cents, row = expected[place], found[place]
         span = 0
