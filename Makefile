@@ -48,6 +48,17 @@ executor-env: setup ## Pack the environment that a cluster's executors need into
 test-containers: setup ## Pass the tests that need a Docker engine: clusters, TLS, the stack itself
 	@scripts/test-containers.sh $(PYTEST_ARGS)
 
+##@ Benchmarks in Airflow, without Docker
+.PHONY: airflow
+airflow: setup ## Start Airflow with the benchmark DAGs and a broker; Ctrl-C stops all
+	@scripts/airflow.sh
+	@$(BIN)/python scripts/airflow_up.py
+
+.PHONY: test-airflow
+test-airflow: setup ## Pass the tests of the DAGs in Airflow
+	@scripts/airflow.sh
+	@$(BIN)/python -m pytest -m airflow tests/airflow $(PYTEST_ARGS)
+
 ##@ Develop
 .PHONY: setup
 setup: ## Make .venv from the lock files; see to a Java 17 or 21
@@ -79,6 +90,8 @@ lock: setup ## Resolve the lock files anew
 		--custom-compile-command "make lock" -o requirements-setup.lock requirements-setup.in
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--custom-compile-command "make lock" -o requirements-kafka-python-2.lock requirements-kafka-python-2.in
+	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--custom-compile-command "make lock" -o requirements-airflow.lock requirements-airflow.in
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--custom-compile-command "make lock" -c requirements.lock --extra spark --extra postgres --extra tpch \
 		-o infra/images/requirements.lock pyproject.toml

@@ -19,6 +19,7 @@ from pipelines.commands.data import data
 from pipelines.commands.demo import demo
 from pipelines.commands.doctor import doctor
 from pipelines.commands.explain import explain
+from pipelines.commands.grid import grid
 from pipelines.commands.produce import produce
 from pipelines.commands.report import report
 from pipelines.commands.run import run
@@ -42,6 +43,7 @@ app.command()(dalton_reducer)
 app.command()(simulate)
 app.command()(report)
 app.command()(verify)
+app.add_typer(grid, name="grid")
 app.add_typer(data, name="data")
 app.add_typer(broker, name="broker")
 app.command()(doctor)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from partitioners.errors import InputError, RunError
+from partitioners.kafka.refusals import raise_if_refused
 from partitioners.kafka.settings import admin_settings
 from partitioners.kafka.topics import count_partitions, ensure_topic
 from pipelines.broker import broker_status
 
 ANSWER_SECONDS = 10.0
+FIRST_ANSWER_SECONDS = 3.0
 CONNECT_SECONDS = 2.0
 # End offsets are taken as final when they stayed the same this long after their producer died.
 STABLE_SECONDS = 1.0
@@ -69,7 +71,12 @@ def require_answer(settings: Mapping[str, Any], otherwise: str = "") -> None:
         client = AdminClient(admin_settings(settings))
         if _refuse_connections(servers):
             raise InputError(f"nobody listens at the Kafka servers {servers}: {mend}")
-        client.list_topics(timeout=ANSWER_SECONDS)
+        try:
+            client.list_topics(timeout=FIRST_ANSWER_SECONDS)
+        except KafkaException:
+            # A refusal would be tried again until the time is up; a slow start is worth waiting.
+            raise_if_refused(settings)
+            client.list_topics(timeout=ANSWER_SECONDS - FIRST_ANSWER_SECONDS)
     except InputError:
         raise
     except (KafkaException, ValueError, TypeError) as error:
@@ -111,6 +118,83 @@ def make_topic(settings: Mapping[str, Any], topic: str, num_partitions: int) -> 
     """
     require_answer(settings)
     ensure_topic(settings, topic, num_partitions)
+
+
+def remove_topics(
+    settings: Mapping[str, Any], topics: Iterable[str], timeout_s: float = PATIENCE_SECONDS
+) -> list[str]:
+    """Remove topics, and wait until they are gone.
+
+    Args:
+        settings: From `client_settings`.
+        topics: Their names; those that are not there are left out.
+        timeout_s: How long to wait for the broker.
+
+    Returns:
+        The names of those that were there.
+
+    Raises:
+        InputError: The broker does not answer, or refuses.
+        RunError: They are still there when the time is up.
+    """
+    admin = AdminClient(admin_settings(settings))
+    deadline = time.monotonic() + timeout_s
+    names = set(topics)
+    removed = sorted(names & _all_topics(admin, settings, deadline))
+    if not removed:
+        return []
+    for topic, deleted in admin.delete_topics(removed, operation_timeout=timeout_s).items():
+        try:
+            deleted.result(timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise InputError(
+                    f"topic {topic} cannot be removed ({_text(error)}): allow it, or remove it by "
+                    "other means"
+                ) from error
+    while names & _all_topics(admin, settings, deadline):
+        if time.monotonic() > deadline:
+            raise RunError(
+                f"topics such as {removed[0]} are still there {timeout_s:g} s after they were "
+                "removed: look at the broker's log"
+            )
+        time.sleep(POLL_SECONDS)
+    return removed
+
+
+def _all_topics(admin: AdminClient, settings: Mapping[str, Any], deadline: float) -> set[str]:
+    """All names: to ask for a topic by its name may make it."""
+    try:
+        return set(admin.list_topics(timeout=max(1.0, deadline - time.monotonic())).topics)
+    except KafkaException as error:
+        raise InputError(
+            f"no answer from the Kafka servers {settings['bootstrap.servers']} ({_text(error)}): "
+            "check --bootstrap and that a broker runs there"
+        ) from error
+
+
+def try_topics(settings: Mapping[str, Any], topics: Mapping[str, int]) -> None:
+    """See that topics could be made, without making them.
+
+    Args:
+        settings: From `client_settings`.
+        topics: The partitions of each, by name.
+
+    Raises:
+        InputError: The broker does not answer, or would refuse one.
+    """
+    require_answer(settings)
+    admin = AdminClient(admin_settings(settings))
+    wanted = [NewTopic(topic, partitions, -1) for topic, partitions in topics.items()]
+    answers = admin.create_topics(wanted, validate_only=True, request_timeout=PATIENCE_SECONDS)
+    for topic, answer in answers.items():
+        try:
+            answer.result(PATIENCE_SECONDS)
+        except KafkaException as error:
+            raise InputError(
+                f'cannot create topic "{topic}" with {topics[topic]} partitions ({_text(error)}): '
+                "choose another number, or mend the permission"
+            ) from error
 
 
 def require_topic(settings: Mapping[str, Any], topic: str, num_partitions: int) -> None:

@@ -67,9 +67,10 @@ def make_topic(client_config: dict[str, object]) -> TopicFactory:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say what a run without a Docker engine leaves out."""
-    if config.option.markexpr == "not containers":
+    """Say what a run without a Docker engine and Airflow leaves out."""
+    if config.option.markexpr == "not containers and not airflow":
         terminalreporter.write_line(
             "left out: tests/containers (clusters, TLS and logins, the compose stack), which need "
-            "a Docker engine: run them with `make test-containers`"
+            "a Docker engine: run them with `make test-containers`; tests/airflow: run them with "
+            "`make test-airflow`"
         )

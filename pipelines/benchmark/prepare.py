@@ -113,6 +113,12 @@ class RunConfig:
         shown = {name: value for name, value in self.kafka.items() if not _SECRET.search(name)}
         return asdict(replace(self, kafka=shown))
 
+    @classmethod
+    def from_public(cls, content: Mapping[str, Any]) -> RunConfig:
+        """Make it from what `public` gave, back from JSON."""
+        lists = {name: tuple(content.get(name, ())) for name in ("inputs", "sinks")}
+        return cls(**{**content, **lists})
+
     def write(self, folder: Path) -> None:
         """Write `config.json`, without secrets.
 
@@ -135,9 +141,7 @@ class RunConfig:
         """
         path = folder / "config.json"
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-            lists = {name: tuple(content.get(name, ())) for name in ("inputs", "sinks")}
-            return cls(**{**content, **lists})
+            return cls.from_public(json.loads(path.read_text(encoding="utf-8")))
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}") from error
         except (ValueError, TypeError, KeyError) as error:
@@ -162,7 +166,7 @@ def make_run_folder(runs_dir: Path, config: RunConfig) -> Path:
         InputError: The folder cannot be made or written, or its disk is full.
     """
     folder = runs_dir / config.run_id
-    with _writing(runs_dir, "--runs-dir"):
+    with writing(runs_dir, "--runs-dir"):
         folder.mkdir(parents=True)
         require_free_space(runs_dir, "--runs-dir")
         config.write(folder)
@@ -179,7 +183,7 @@ def make_results_folder(path: Path, option: str = "--results") -> Path:
     Raises:
         InputError: It cannot be written, or holds something already.
     """
-    with _writing(path, option):
+    with writing(path, option):
         path.mkdir(parents=True, exist_ok=True)
         probe = path / ".writable"
         probe.touch()
@@ -228,8 +232,13 @@ def find_run(runs_dir: Path, run: str) -> Path:
     raise InputError(f'no run "{run}" in {runs_dir}: {hint}')
 
 
-class _writing:  # noqa: N801  reads as a verb where it is used
-    """Turns a failed write into a sentence with its mend."""
+class writing:  # noqa: N801  reads as a verb where it is used
+    """Turns a failed write into a sentence with its mend.
+
+    Args:
+        path: What is written.
+        option: Where the user can name another.
+    """
 
     def __init__(self, path: Path, option: str) -> None:
         self.path = path

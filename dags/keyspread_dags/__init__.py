@@ -1,0 +1,1 @@
+"""What the benchmark DAGs are made of. Only `factory` and `step` know Airflow."""

@@ -1,0 +1,143 @@
+"""The DAGs in Airflow itself: they parse, refuse bad parameters, and run to an exact cell."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.broker import EmbeddedBroker
+from tests.integration.programs import ROOT
+
+pytestmark = pytest.mark.airflow
+
+BIN = ROOT / ".venv-airflow" / "bin"
+DAG_IDS = [
+    "benchmark_debs",
+    "benchmark_gcm",
+    "benchmark_nightly_compare",
+    "benchmark_tpch",
+    "benchmark_wordcount",
+]
+LOOK = Path(__file__).with_name("look_at_dags.py")
+
+
+@pytest.fixture(scope="module")
+def airflow(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of an Airflow with a database of its own."""
+    home = tmp_path_factory.mktemp("airflow")
+    settings = {
+        **os.environ,
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+        "KEYSPREAD_RUNS_DIR": str(home / "runs"),
+    }
+    run(settings, "airflow", "db", "migrate")
+    run(settings, "airflow", "pools", "set", "keyspread", "1", "one at a time")
+    return settings
+
+
+def run(settings: dict[str, str], program: str, *arguments: str, good: bool = True) -> str:
+    done = subprocess.run(
+        [str(BIN / program), *arguments],
+        env=settings,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=500,
+    )
+    assert (done.returncode == 0) is good, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def looked(airflow: dict[str, str]) -> dict[str, Any]:
+    """What a DagBag sees."""
+    out = run(airflow, "python", str(LOOK))
+    found: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return found
+
+
+def test_every_dag_is_there_with_its_tasks(looked: dict[str, Any]) -> None:
+    assert looked["import_errors"] == {}
+    assert sorted(looked["dags"]) == DAG_IDS
+    for dag_id, dag in looked["dags"].items():
+        steps = ["cell", "clean", "prepare", "report", "topics", "verify"]
+        if dag_id == "benchmark_nightly_compare":
+            steps.insert(2, "compare")
+        assert sorted(dag["tasks"]) == steps
+        assert {task["pool"] for task in dag["tasks"].values()} == {"keyspread"}
+        assert dag["tasks"]["cell"]["retries"] == 1
+        assert dag["tasks"]["cell"]["mapped"]
+        assert dag["tasks"]["report"]["teardown"]
+        assert dag["tasks"]["clean"]["teardown"]
+        assert dag["tasks"]["verify"]["trigger_rule"] == "all_done"
+        assert dag["tasks"]["report"]["outlets"] == [f"{dag_id}_results"]
+        assert dag["schedule"] is None
+        assert not dag["paused_when_new"]
+
+
+def test_schedules_come_by_a_setting(airflow: dict[str, str]) -> None:
+    out = run({**airflow, "KEYSPREAD_SCHEDULES": "on"}, "python", str(LOOK))
+    dags = json.loads(out.splitlines()[-1])["dags"]
+    schedules = {dag_id: dag["schedule"] for dag_id, dag in dags.items()}
+    assert schedules["benchmark_nightly_compare"] == "0 0 * * *"
+    weekly = [schedule for schedule in schedules.values() if schedule.endswith("* * 1")]
+    assert len(set(weekly)) == 4
+
+
+@pytest.mark.parametrize(
+    ("conf", "reason"),
+    [
+        ({"partitioners": ["pgk"]}, "pgk"),
+        ({"partitioners": []}, "partitioners"),
+        ({"partitions": [0]}, "0 is less than the minimum of 1"),
+        ({"partitions": ["many"]}, "'many' is not of type 'integer'"),
+        ({"sources": 3}, "3 is not of type 'array'"),
+        ({"windows": ["30"]}, "'30' does not match"),
+        ({"speed": "fast"}, "'fast' does not match"),
+        ({"repetitions": 101}, "101 is greater than the maximum of 100"),
+        ({"workload": "debs-q9"}, "'debs-q9' is not one of"),
+        ({"input": ""}, "input"),
+    ],
+)
+def test_bad_parameters_are_refused_with_the_reason(
+    airflow: dict[str, str], looked: dict[str, Any], conf: dict[str, Any], reason: str
+) -> None:
+    (name,) = conf
+    assert reason in looked["refused"][json.dumps(conf)]
+    assert name in looked["refused"][json.dumps(conf)]
+
+
+@pytest.fixture(scope="module")
+def served(airflow: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with EmbeddedBroker(tmp_path_factory.mktemp("broker")) as broker:
+        yield {**airflow, "KEYSPREAD_BOOTSTRAP": broker.bootstrap}
+
+
+def test_a_run_ends_with_exact_cells_and_a_report(served: dict[str, str], tmp_path: Path) -> None:
+    lines = tmp_path / "words.txt"
+    lines.write_text("one two two three three three\n" * 200)
+    conf = {"partitioners": ["key_hash", "pkg"], "partitions": [2], "input": str(lines)}
+    run(served, "airflow", "dags", "test", "benchmark_wordcount", "--conf", json.dumps(conf))
+    (grid,) = Path(served["KEYSPREAD_RUNS_DIR"]).glob("benchmark-wordcount-*")
+    cells = [json.loads(path.read_text()) for path in sorted((grid / "cells").iterdir())]
+    assert [(cell["partitioner"], cell["exact"]) for cell in cells] == [
+        ("key_hash", True),
+        ("pkg", True),
+    ]
+    assert (grid / "report.html").is_file()
+    assert not (grid / "work").exists()
+
+
+def test_an_input_that_is_not_there_fails_the_run(served: dict[str, str]) -> None:
+    conf = json.dumps({"input": "/no/such/file"})
+    out = run(served, "airflow", "dags", "test", "benchmark_gcm", "--conf", conf, good=False)
+    assert "/no/such/file: No such file or directory" in out
