@@ -6,6 +6,8 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from random import randrange
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -17,6 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from partitioners.errors import InputError, RunError, nearest
 from partitioners.kafka import open_producers
 from partitioners.kafka.columns import Column, as_column, grouped_blocks
+from partitioners.kafka.key_sample import EVERY, KeySample
 from partitioners.kafka.routes import (
     ON_PARTITION_CHANGE,
     Batches,
@@ -47,6 +50,8 @@ MICRO_BATCH_MS = 1_000
 _REFRESH_TIMEOUT_S = 2.0
 _DEFAULT_QUEUE_RECORDS = 100_000
 _POLL_EVERY = 256
+# How often librdkafka writes its statistics for a producer that is observed.
+STATISTICS_MS = 5_000
 _DEFAULT_MAX_RECORD_BYTES = 1_000_000
 
 
@@ -133,6 +138,7 @@ class PartitionedProducer:
         self._errors_only_asked = asked is not None and str(asked).lower() == "true"
         self._errors_only = self._errors_only_asked or (asked is None and self._user_report is None)
         self._closed = False
+        self._is_observed = False
         self._begin()
 
     def _begin(self) -> None:
@@ -141,6 +147,8 @@ class PartitionedProducer:
         self._routes: dict[str, Route] = {}
         self._first_failure: str | None = None
         self._since_poll = 0
+        self._samples: dict[str, KeySample] = {}
+        self._statistics: str | None = None
         # Reentrant: a delivery callback, called while we poll, may produce.
         self._lock = threading.RLock()
 
@@ -221,7 +229,12 @@ class PartitionedProducer:
                 route.produced[partition] += 1
             self._since_poll += 1
             if self._since_poll >= _POLL_EVERY:
-                self._since_poll = 0
+                if self._is_observed:
+                    # The next sampled record is 256 away in the mean, at random.
+                    self._since_poll = randrange(_POLL_EVERY) - _POLL_EVERY // 2
+                    self._sample(topic).add(key, partition)
+                else:
+                    self._since_poll = 0
                 client.poll(0)
 
     def produce_batch(
@@ -269,6 +282,8 @@ class PartitionedProducer:
             self._send_waiting(route)  # they were here before
             route.fit(keys)
             partitions = route.partitioner.partition_micro_batch(keys, timestamps_ms)
+            if self._is_observed:
+                self._sample(topic).add_rows(keys, partitions)
             if headers is not None or timestamps is not None:
                 self._queue_rows(
                     client, route, keys, values, partitions, report, headers, timestamps
@@ -331,6 +346,9 @@ class PartitionedProducer:
         try:
             route.fit([each.key for each in waiting.records if each.partition == NO_PARTITION])
             waiting.route(route.partitioner)
+            if self._is_observed:
+                for record in islice(waiting.records, randrange(EVERY), None, EVERY):
+                    self._sample(route.topic).add(record.key, record.partition)
             for _ in range(len(waiting)):
                 record = waiting.records[0]
                 if not self._queue_one(
@@ -517,6 +535,8 @@ class PartitionedProducer:
             "on_delivery": self._on_report,
             "delivery.report.only.error": self._errors_only,
         }
+        if self._is_observed:
+            settings["stats_cb"] = self._on_statistics
         try:
             self._client = Producer(settings)
         except KafkaException as error:
@@ -550,6 +570,49 @@ class PartitionedProducer:
         if error is not None:
             self._count_failure(error, message)
         on_delivery(error, message)
+
+    def _on_statistics(self, text: str) -> None:
+        self._statistics = text
+        user = self._settings.get("stats_cb")
+        if user is not None:
+            user(text)
+
+    # What metrics read --------------------------------------------------------------------------
+
+    def observe(self) -> None:
+        """Sample keys from now on, and keep librdkafka's statistics if no client is made yet."""
+        with self._lock:
+            self._is_observed = True
+            if self._client is None:
+                self._settings.setdefault("statistics.interval.ms", STATISTICS_MS)
+
+    def observed_counts(self) -> list[tuple[str, str, TopicCounts]]:
+        """Give name, partitioner and counters of each topic; from any thread."""
+        return [
+            (topic, route.partitioner.name, route.counts())
+            for topic, route in list(self._routes.items())
+        ]
+
+    @property
+    def samples(self) -> dict[str, KeySample]:
+        """The sample of the keys of each topic, where `observe` was called."""
+        return dict(self._samples)
+
+    @property
+    def statistics(self) -> str | None:
+        """The last statistics of librdkafka (JSON), where `observe` was called in time."""
+        return self._statistics
+
+    @property
+    def queue_records(self) -> int:
+        """Room in the client's queue."""
+        return self._queue_records
+
+    def _sample(self, topic: str) -> KeySample:
+        sample = self._samples.get(topic)
+        if sample is None:
+            sample = self._samples[topic] = KeySample()
+        return sample
 
     def _count_failure(self, error: KafkaError, message: Message) -> None:
         topic, partition = message.topic(), message.partition()

@@ -78,7 +78,7 @@ def run_producer_bench(
     client = client_settings(bootstrap, config or {})
     require_answer(client, OWN_BROKER)
     settings = producer_settings(client)
-    keys, values = _records(num_records)
+    keys, values = sample_records(num_records)
     arrow_keys, arrow_values = pa.array(keys, pa.binary()), pa.array(values, pa.binary())
     # Long enough for the code to be compiled and the broker's JVM to have met this work.
     few = min(num_records, BATCH_RECORDS)
@@ -135,8 +135,8 @@ def print_producer_bench(rates: list[ProducerRate], console: Console | None = No
     (console or Console()).print(table)
 
 
-def _records(num_records: int) -> tuple[list[bytes], list[bytes]]:
-    """Make `ts,key,x` lines with keys of a truncated Zipf law; seeded."""
+def sample_records(num_records: int) -> tuple[list[bytes], list[bytes]]:
+    """Make keys of a truncated Zipf law, and `ts,key,x` lines of them; seeded."""
     weights = np.arange(1, NUM_KEYS + 1, dtype=np.float64) ** -ZIPF_EXPONENT
     ranks = np.random.default_rng(1).choice(NUM_KEYS, num_records, p=weights / weights.sum())
     keys = [b"key-%d" % rank for rank in ranks]

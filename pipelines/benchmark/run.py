@@ -21,6 +21,7 @@ from pipelines.benchmark.parts import make_content, make_workload
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.progress import RunProgress, input_bytes, progress_bars
 from pipelines.benchmark.replay import Replay, ReplayReport
+from pipelines.benchmark.run_metrics import run_collectors
 from pipelines.benchmark.sender import TopicSender
 from pipelines.benchmark.site import DiskWatch, Site, open_site
 from pipelines.benchmark.verify import Answers, verify
@@ -37,6 +38,8 @@ from pipelines.workloads import Workload
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pipelines.metrics import MetricsServer
+
 POLL_SECONDS = 0.2
 REPLAY_STOP_SECONDS = 15.0
 
@@ -50,6 +53,7 @@ def execute(
     progress: RunProgress,
     replay_first: bool = False,
     answers: Answers | None = None,
+    metrics: MetricsServer | None = None,
 ) -> Cell:
     """Carry a run out, or on.
 
@@ -62,6 +66,7 @@ def execute(
         replay_first: The query starts when all is in the topic, so that it needs few batches.
             Latencies then say nothing.
         answers: Keeps the oracle's answers for runs that must have the same.
+        metrics: Where producer and query are shown.
 
     Returns:
         The cell, which is also in the folder.
@@ -83,12 +88,15 @@ def execute(
     results_dir = Path(config.results_dir or folder / "results")
     results_dir.mkdir(parents=True, exist_ok=True)
     disk = DiskWatch(folder, results_dir)
+    sender = TopicSender(site.settings, config.topic, config.partitions)
+    if metrics is not None:
+        sender.producer.observe()
     with DeadLetters(folder / "dead-letters.jsonl") as dead_letters:
         replay = Replay(
             config,
             workload,
             make_content(config),
-            TopicSender(site.settings, config.topic, config.partitions),
+            sender,
             dead_letters,
             in_topic.tolist(),
             on_progress=progress.sent,
@@ -99,6 +107,9 @@ def execute(
             sending.run()
             sending.raise_error()
         query = _start_query(config, workload, folder, site, progress)
+        if metrics is not None:
+            schedule = replay.report.schedule
+            metrics.show(run_collectors(config, sender.producer, query, schedule))
         if not replay_first:
             sending.start()
         if resumed:
@@ -244,7 +255,13 @@ def _remove(config: RunConfig, folder: Path) -> None:
 
 
 def carry_out(
-    config: RunConfig, folder: Path, *, resumed: bool, console: Console, quiet: bool
+    config: RunConfig,
+    folder: Path,
+    *,
+    resumed: bool,
+    console: Console,
+    quiet: bool,
+    metrics: MetricsServer | None = None,
 ) -> Cell:
     """Carry a run out on a site of its own, which is gone afterwards.
 
@@ -254,6 +271,7 @@ def carry_out(
         resumed: Whether it goes on with an earlier attempt.
         console: Where progress goes.
         quiet: Show none.
+        metrics: Where producer and query are shown.
 
     Raises:
         InputError: Something asked for is no good.
@@ -297,7 +315,14 @@ def carry_out(
                         # A resumed run has to find its topic again.
                         config = dataclasses.replace(config, bootstrap=opened.bootstrap)
                         config.write(folder)
-                    cell = execute(config, folder, opened, resumed=resumed, progress=progress)
+                    cell = execute(
+                        config,
+                        folder,
+                        opened,
+                        resumed=resumed,
+                        progress=progress,
+                        metrics=metrics,
+                    )
         except (KeyspreadError, Interrupted) as error:
             if (folder / "cells").exists():
                 error.args = (f"{error}; its figures are kept: `keyspread report {folder.name}`",)

@@ -77,6 +77,11 @@ class TopicSender:
             settings, {topic: self._given}, on_partition_change="fail"
         )
 
+    @property
+    def producer(self) -> PartitionedProducer:
+        """The producer beneath."""
+        return self._producer
+
     def send(self, keys: pa.Array, values: pa.Array, partitions: npt.NDArray[np.int32]) -> None:
         """Hand over messages, in order.
 

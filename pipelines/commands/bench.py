@@ -150,6 +150,54 @@ def producer(
 
 @bench.command()
 @explains_errors
+def metrics(
+    records: Records = 1_000_000,
+    partitions: TopicPartitions = 8,
+    partitioner: Annotated[str, typer.Option(help="Which.")] = "hot_fill",
+    rounds: Annotated[int, typer.Option(help="How often; one more warms up.", min=2)] = 5,
+    bootstrap: Servers = None,
+    as_json: AsJson = False,
+) -> None:
+    """What metrics cost a producer: with them read every second, beside without."""
+    import contextlib
+    import tempfile
+
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from partitioners import create
+    from pipelines.benchmark import metrics_cost as benchmark
+    from pipelines.benchmark.report import stdout_console
+    from pipelines.broker import EmbeddedBroker
+    from pipelines.interrupt import stoppable
+
+    say = _say(as_json)
+    create(partitioner, partitions)  # refused before a broker is started
+    console = Console(stderr=True, quiet=as_json)
+    with stoppable(), contextlib.ExitStack() as stack:
+        if bootstrap is None:
+            say("starting a Kafka broker")
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="keyspread-bench-"))
+            bootstrap = stack.enter_context(EmbeddedBroker(folder)).bootstrap
+        say(f"producing {records:,} records with and without metrics, in turns")
+        bar = stack.enter_context(Progress(console=console, disable=not console.is_terminal))
+        task = bar.add_task("measuring", total=rounds + 1)
+        costs = benchmark.run_metrics_bench(
+            bootstrap,
+            num_records=records,
+            num_partitions=partitions,
+            partitioner=partitioner,
+            rounds=rounds,
+            on_round=lambda: bar.advance(task),
+        )
+    if as_json:
+        typer.echo(json.dumps({"costs": benchmark.as_json(costs)}))
+    else:
+        benchmark.print_metrics_bench(costs, stdout_console())
+
+
+@bench.command()
+@explains_errors
 def windows(
     records: Records = 4_000_000,
     partitions: Annotated[

@@ -40,12 +40,29 @@ PartitionerOptions = Annotated[
     typer.Option("--option", help="An option of the partitioner, name=value; again for more."),
 ]
 
+MetricsPort = Annotated[
+    int | None,
+    typer.Option(
+        "--metrics-port",
+        envvar="KEYSPREAD_METRICS_PORT",
+        help="Serve Prometheus metrics here while it runs; 0: any free port.",
+    ),
+]
+MetricsHost = Annotated[
+    str,
+    typer.Option(
+        "--metrics-host",
+        envvar="KEYSPREAD_METRICS_HOST",
+        help="Address of the metrics; 0.0.0.0: all of this machine's.",
+    ),
+]
 Redact = Annotated[
     bool, typer.Option("--redact", help="Show keys as hashes, so that the output can be shared.")
 ]
 
 DEFAULT_RUNS_DIR = Path("runs")
 DEFAULT_MASTER = "local[2]"
+DEFAULT_METRICS_HOST = "127.0.0.1"
 
 
 def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:

@@ -12,21 +12,26 @@ from pipelines.commands.configure import make_config, pace_of
 from pipelines.commands.errors import EXIT_FAILED, explains_errors
 from pipelines.commands.options import (
     DEFAULT_MASTER,
+    DEFAULT_METRICS_HOST,
     DEFAULT_RUNS_DIR,
     AsJson,
     Bootstrap,
     KafkaFile,
     KafkaSettings,
     Master,
+    MetricsHost,
+    MetricsPort,
     PartitionerOptions,
     Redact,
     RunsDir,
     kafka_settings,
     parse_typed_pairs,
 )
+from pipelines.commands.serve import open_metrics
 
 if TYPE_CHECKING:
     from pipelines.benchmark.prepare import RunConfig
+    from pipelines.metrics import MetricsServer
 
 # What may be said anew when a run is resumed; the rest is as the run was started.
 _RESUME_MAY_SAY = {
@@ -38,6 +43,8 @@ _RESUME_MAY_SAY = {
     "kafka_config",
     "bootstrap",
     "redact",
+    "metrics_port",
+    "metrics_host",
 }
 
 
@@ -84,6 +91,8 @@ def run(
     kafka: KafkaSettings = None,
     kafka_config: KafkaFile = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run.")] = None,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = DEFAULT_METRICS_HOST,
     runs_dir: RunsDir = DEFAULT_RUNS_DIR,
     redact: Redact = False,
     as_json: AsJson = False,
@@ -105,7 +114,8 @@ def run(
         # What the environment says is a default only: the topic is where the run began.
         if bootstrap is not None and (config.bootstrap is None or _said(context, "bootstrap")):
             config = replace(config, bootstrap=bootstrap)
-        _carry_out(config, folder, as_json=as_json, redact=redact, resumed=True)
+        metrics = open_metrics(context, metrics_port, metrics_host)
+        _carry_out(config, folder, metrics, as_json=as_json, redact=redact, resumed=True)
         return
     if workload is None:
         raise InputError("name a workload, such as `keyspread run wordcount`, or say --resume RUN")
@@ -134,10 +144,18 @@ def run(
         punctuation_records=punctuation_records,
         sinks=tuple(sink or ()),
     )
-    _start(config, runs_dir, as_json=as_json, redact=redact)
+    metrics = open_metrics(context, metrics_port, metrics_host)
+    _start(config, runs_dir, metrics, as_json=as_json, redact=redact)
 
 
-def _start(config: RunConfig, runs_dir: Path, *, as_json: bool, redact: bool) -> None:
+def _start(
+    config: RunConfig,
+    runs_dir: Path,
+    metrics: MetricsServer | None,
+    *,
+    as_json: bool,
+    redact: bool,
+) -> None:
     from pipelines.benchmark.parts import check_inputs, check_options
     from pipelines.benchmark.prepare import make_results_folder, make_run_folder
     from pipelines.benchmark.site import require_master
@@ -158,25 +176,37 @@ def _start(config: RunConfig, runs_dir: Path, *, as_json: bool, redact: bool) ->
             made.rmdir()
         raise
     folder = make_run_folder(runs_dir, config)
-    _carry_out(config, folder, as_json=as_json, redact=redact, resumed=False)
+    _carry_out(config, folder, metrics, as_json=as_json, redact=redact, resumed=False)
 
 
 def _carry_out(
-    config: RunConfig, folder: Path, *, as_json: bool, redact: bool, resumed: bool
+    config: RunConfig,
+    folder: Path,
+    metrics: MetricsServer | None,
+    *,
+    as_json: bool,
+    redact: bool,
+    resumed: bool,
 ) -> None:
     from rich.console import Console
 
+    from pipelines.benchmark.html_report import write_report
     from pipelines.benchmark.report import redacted, run_summary, stdout_console
     from pipelines.benchmark.run import carry_out
 
     console = Console(stderr=True)
-    cell = carry_out(config, folder, resumed=resumed, console=console, quiet=as_json)
+    cell = carry_out(
+        config, folder, resumed=resumed, console=console, quiet=as_json, metrics=metrics
+    )
     shown = redacted(cell) if redact else cell
     if as_json:
         typer.echo(shown.to_json())
     else:
         stdout_console().print(run_summary(shown))
+    page = write_report(folder, redact=redact)
+    if not as_json:
         typer.echo(f"run folder: {folder}")
+        typer.echo(f"report: {page}")
     if not cell.exact:
         raise typer.Exit(EXIT_FAILED)
 

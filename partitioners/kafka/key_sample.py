@@ -1,0 +1,119 @@
+"""A sample of a topic's keys: which are hot, and on how many partitions they are.
+
+Every 256th record is looked at, from a random one on within each stretch, so that a stream with a
+period hides nothing. That costs a few nanoseconds a record, and tells a key with 1 % of the records
+from one with 0.5 % after a million of them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+EVERY = 256
+# Counts are halved when there are so many, so that what was hot an hour ago fades.
+MOST_SAMPLES = 20_000
+
+
+class SampledKey(NamedTuple):
+    """A key of the sample.
+
+    Attributes:
+        key: As it was given.
+        share: Of the sampled records with a key.
+        num_partitions: Partitions that its sampled records are on.
+    """
+
+    key: bytes | str
+    share: float
+    num_partitions: int
+
+
+class KeySample:
+    """What the sampled records of one topic say about its keys.
+
+    Example:
+        >>> sample = KeySample()
+        >>> for partition in (0, 1, 0):
+        ...     sample.add(b"the", partition)
+        >>> sample.add(b"a", 0)
+        >>> sample.hottest(1)
+        [SampledKey(key=b'the', share=0.75, num_partitions=2)]
+        >>> sample.num_keys, sample.num_split
+        (2, 1)
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[bytes | str, int] = {}
+        self._partitions: dict[bytes | str, set[int]] = {}
+        self._total = 0
+        self._phase = random.Random(0)
+
+    def add(self, key: bytes | str | None, partition: int) -> None:
+        """Take a record that is in the sample; null keys ask for no grouping and are left out.
+
+        Args:
+            key: Its key.
+            partition: Where it went.
+        """
+        if key is None:
+            return
+        self._counts[key] = self._counts.get(key, 0) + 1
+        self._partitions.setdefault(key, set()).add(partition)
+        self._total += 1
+        if self._total >= MOST_SAMPLES:
+            self._fade()
+
+    def add_rows(self, keys: Any, partitions: npt.NDArray[np.int32]) -> None:
+        """Sample a batch.
+
+        Args:
+            keys: A sequence, or an Arrow array.
+            partitions: Where each row went.
+        """
+        rows = np.arange(self._phase.randrange(EVERY), len(partitions), EVERY)
+        if not len(rows):
+            return
+        for key, row in zip(_taken(keys, rows), rows.tolist(), strict=True):
+            self.add(key, int(partitions[row]))
+
+    def _fade(self) -> None:
+        # A new dict each, for a scrape may be reading the old one.
+        self._counts = {key: count // 2 for key, count in self._counts.items() if count > 1}
+        self._partitions = {key: self._partitions[key] for key in self._counts}
+        self._total = sum(self._counts.values())
+
+    def hottest(self, num_keys: int) -> list[SampledKey]:
+        """Give the keys with most of the sampled records.
+
+        Args:
+            num_keys: How many at most.
+        """
+        total = max(self._total, 1)
+        counts = sorted(self._counts.items(), key=lambda each: -each[1])[:num_keys]
+        return [
+            SampledKey(key, count / total, len(self._partitions.get(key, ())))
+            for key, count in counts
+        ]
+
+    @property
+    def num_keys(self) -> int:
+        """Keys in the sample."""
+        return len(self._counts)
+
+    @property
+    def num_split(self) -> int:
+        """Of these, keys seen on more than one partition: at least so many are split."""
+        return sum(len(partitions) > 1 for partitions in list(self._partitions.values()))
+
+
+def _taken(keys: Any, rows: npt.NDArray[np.int64]) -> Iterable[bytes | str | None]:
+    if hasattr(keys, "take"):
+        taken: list[bytes | str | None] = keys.take(rows).to_pylist()
+        return taken
+    column: Sequence[bytes | str | None] = keys
+    return [column[row] for row in rows.tolist()]
