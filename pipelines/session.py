@@ -54,7 +54,9 @@ def spark_session(
             f"Spark already runs here with master {running.sparkContext.master}: stop it before "
             f"starting one with {master}"
         )
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    # On a cluster Python may lie elsewhere, such as in an archive that Spark unpacks.
+    if master.startswith("local") or not os.environ.get("PYSPARK_PYTHON"):
+        os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["JAVA_HOME"] = str(find_java().home)
     if local := master.startswith("local"):

@@ -5,7 +5,8 @@
 # needed. Needs Debian, root, and the project's .venv (`make setup`), whose jars it takes.
 #
 #   infra/local-images/build.sh            engine, compose and images, each only if it is missing
-#   infra/local-images/build.sh images     the images alone, anew
+#   infra/local-images/build.sh engine     one of these alone (engine, compose, images)
+#   infra/local-images/build.sh anew       the images anew
 #
 # Not to be had this way: Grafana.
 set -euo pipefail
@@ -29,7 +30,14 @@ engine() {
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends docker.io iptables tini >/dev/null
     fi
     say "starting dockerd (its log: /var/log/dockerd.log)"
-    setsid nohup dockerd >/var/log/dockerd.log 2>&1 </dev/null &
+    # Without what this shell has open: a lock that it inherited would be held as long as it runs.
+    (
+        for open in /proc/self/fd/*; do
+            open=${open##*/}
+            if [ "$open" -gt 2 ]; then eval "exec $open>&-"; fi
+        done
+        exec setsid nohup dockerd
+    ) >/var/log/dockerd.log 2>&1 </dev/null &
     for _ in $(seq 60); do
         if docker info >/dev/null 2>&1; then return; fi
         sleep 0.5
@@ -111,7 +119,10 @@ images() {
 
 case ${1:-all} in
 all) engine; compose; images ;;
-images) images anew ;;
-*) die "usage: $0 [images]" ;;
+engine | compose | images) "$1" ;;
+anew) images anew ;;
+*) die "usage: $0 [engine | compose | images | anew]" ;;
 esac
-docker image ls --filter label=keyspread.stand-in=true --format '{{.Repository}}:{{.Tag}}  {{.Size}}'
+if [ "${1:-all}" != compose ]; then
+    docker image ls --filter label=keyspread.stand-in=true --format '{{.Repository}}:{{.Tag}}  {{.Size}}'
+fi

@@ -20,6 +20,7 @@ from partitioners.errors import InputError, RunError, nearest
 from partitioners.kafka import open_producers
 from partitioners.kafka.columns import Column, as_column, grouped_blocks
 from partitioners.kafka.key_sample import EVERY, KeySample
+from partitioners.kafka.refusals import raise_if_refused
 from partitioners.kafka.routes import (
     ON_PARTITION_CHANGE,
     Batches,
@@ -466,7 +467,11 @@ class PartitionedProducer:
                 f'no partitioner was given for topic "{topic}"; {nearest(topic, self._specs)}'
             )
         client = self._ready_client()
-        num_partitions = count_partitions(client, topic, self._metadata_timeout_s)
+        try:
+            num_partitions = count_partitions(client, topic, self._metadata_timeout_s)
+        except RunError:
+            raise_if_refused(self._settings)
+            raise
         if num_partitions is None:
             if self._create_topics_with is None:
                 raise InputError(

@@ -116,6 +116,10 @@ def open_site(
             bootstrap = broker.bootstrap
         settings = client_settings(bootstrap, kafka)
         session = _booted(spark, master, spark_dir)
+        if not master.startswith("local"):
+            from pipelines.executors import require_same_environment
+
+            require_same_environment(session)
         pids = [process.pid for process in psutil.Process().children(recursive=True)]
         yield Site(bootstrap, settings, session, tuple(pids), broker)
         say("stopping Spark" + (" and the broker" if broker else ""))

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from partitioners.errors import InputError, RunError
 from partitioners.kafka import PartitionedProducer, ensure_topic
+from partitioners.kafka.refusals import raise_if_refused
 from partitioners.kafka.settings import admin_settings
 from partitioners.kafka.topics import count_partitions
 from pipelines.sinks.base import Part, Shape, Sink, plain
@@ -56,6 +57,7 @@ class KafkaSink(Sink):
         try:
             there = count_partitions(AdminClient(admin_settings(self._settings)), self.topic, 10.0)
         except RunError as error:
+            raise_if_refused(self._settings)
             raise InputError(f"the sink's Kafka: {error}") from error
         if there is None:
             ensure_topic(

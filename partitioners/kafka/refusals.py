@@ -1,0 +1,66 @@
+"""Why servers do not answer a client: a refused login, an unknown authority, the wrong protocol.
+
+librdkafka goes on trying and in the end says only that nobody answered in time. What it heard from
+the servers meanwhile goes to `error_cb`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import monotonic
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from partitioners.errors import InputError
+from partitioners.kafka.settings import admin_settings
+
+_HEARING_S = 3.0
+
+
+def raise_if_refused(config: Mapping[str, Any], hearing_s: float = _HEARING_S) -> None:
+    """Ask the servers once more, and raise what they refuse the client for, if they do.
+
+    Args:
+        config: Settings of a client that got no answer.
+        hearing_s: How long to listen; a refusal comes within milliseconds.
+
+    Raises:
+        InputError: They refuse it.
+    """
+    heard: list[KafkaError] = []
+    client = AdminClient({**admin_settings(config), "error_cb": heard.append, "log_level": 0})
+    deadline = monotonic() + hearing_s
+    while monotonic() < deadline:
+        try:
+            client.list_topics(timeout=hearing_s / 6)
+        except KafkaException:
+            client.poll(0)  # calls `error_cb`
+        else:
+            return
+        for error in heard:
+            if (sentence := _sentence(error, str(config["bootstrap.servers"]))) is not None:
+                raise InputError(sentence)
+
+
+def _sentence(error: KafkaError, servers: str) -> str | None:
+    said = error.str()
+    # Before it stands the address, behind it the state of the connection.
+    reason = said.partition(": ")[2].rpartition(" (after ")[0] or said
+    if error.code() == KafkaError._AUTHENTICATION:
+        return (
+            f"the Kafka servers {servers} refuse the login ({reason}): check sasl.mechanisms, "
+            "sasl.username and sasl.password"
+        )
+    if error.code() == KafkaError._SSL:
+        return (
+            f"no TLS connection to the Kafka servers {servers} ({reason}): name the authority that "
+            "signed their certificate with ssl.ca.location, and the host as the certificate does"
+        )
+    if "security.protocol" in said:
+        return (
+            f"the Kafka servers {servers} close the connection ({reason}): set security.protocol "
+            "to what that port speaks, such as SASL_SSL"
+        )
+    return None
