@@ -18,6 +18,7 @@ from prometheus_client.core import (
     SummaryMetricFamily,
 )
 from prometheus_client.registry import Collector
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 
 from partitioners.errors import InputError
 from partitioners.metrics import imbalance
@@ -148,8 +149,14 @@ class QueryCollector(Collector):
         )
         yield self._gauge("keyspread_state_rows", "Live keys over all shards.", summary.state_rows)
         yield self._gauge(
-            "keyspread_query_active", "1 while the query runs.", float(self._query.active)
+            "keyspread_query_active", "1 while the query runs.", float(self._is_active())
         )
+
+    def _is_active(self) -> bool:
+        try:
+            return self._query.active
+        except (Py4JError, OSError):  # Spark's Java process is gone
+            return False
 
     def _latency(self, summary: QuerySummary, window_ms: int) -> Metric:
         ends = summary.window_start_ms + window_ms

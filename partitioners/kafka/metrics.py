@@ -82,11 +82,12 @@ class ProducerCollector(Collector):
             "Records of the fullest partition over the mean, minus 1, since the start.",
             "topic",
         )
+        # A run says itself which partitioner it is about.
+        named = "partitioner" in self._names
         info = self._gauge(
             "keyspread_producer_partitions",
             "Partitions, by topic and partitioner.",
-            "topic",
-            "partitioner",
+            *(("topic",) if named else ("topic", "partitioner")),
         )
         for topic, name, counts in self._producer.observed_counts():
             here = (*self._values, topic)
@@ -95,7 +96,7 @@ class ProducerCollector(Collector):
             for partition, count in enumerate(counts.failed.tolist()):
                 failed.add_metric((*here, str(partition)), count)
             uneven.add_metric(here, imbalance(counts.produced.astype(np.float64)))
-            info.add_metric((*here, name), len(counts.produced))
+            info.add_metric(here if named else (*here, name), len(counts.produced))
         yield from (records, failed, uneven, info)
 
     def _keys(self) -> Iterator[Metric]:

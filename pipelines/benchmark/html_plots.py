@@ -27,7 +27,7 @@ Repetitions: TypeAlias = Mapping[str, Sequence[Cell]]
 """The cells of a place by partitioner."""
 
 # At most this many partitions are named in the table under a heat map.
-_MOST_ROWS = 64
+_MOST_ROWS = 16
 _PERCENTILES = {0.0: "0 %", 1.0: "90 %", 2.0: "99 %", 3.0: "99.9 %"}
 _END = 3.3  # where the maximum stands on that axis
 

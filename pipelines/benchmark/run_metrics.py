@@ -37,5 +37,10 @@ def run_collectors(
     }
     return [
         ProducerCollector(producer, labels=labels),
-        QueryCollector(query, labels=labels, window_ms=config.window_ms, due_ms=schedule.due_ms),
+        QueryCollector(
+            query,
+            labels={**labels, "topic": config.topic},
+            window_ms=config.window_ms,
+            due_ms=schedule.due_ms,
+        ),
     ]

@@ -60,10 +60,12 @@ h2 { margin: 36px 0 8px; font-size: 1.2em; } h3 { margin: 20px 0 6px; font-size:
 p { max-width: 80ch; } .faint { color: var(--faint); } a { color: var(--link); }
 .good { color: var(--good); } .bad { color: var(--bad); font-weight: 600; }
 .verdict { border-left: 4px solid var(--c0); font-size: 1.08em; padding: 4px 14px; }
-.scroll { overflow-x: auto; }
+.scroll { margin-bottom: 16px; overflow-x: auto; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 caption { color: var(--faint); padding-bottom: 4px; text-align: left; }
+caption span { display: inline-block; left: 0; max-width: min(80ch, 100vw - 60px);
+  position: sticky; }
 th, td { padding: 4px 9px; text-align: right; border-bottom: 1px solid var(--line);
   white-space: nowrap; } thead th { background: var(--panel); position: sticky; top: 0; }
 tbody th { background: var(--back); font-weight: 500; left: 0; position: sticky; }
@@ -78,7 +80,8 @@ dl { display: grid; gap: 2px 16px; grid-template-columns: max-content 1fr; } dd 
 .charts { display: grid; gap: 16px;
   grid-template-columns: repeat(auto-fit, minmax(min(430px, 100%), 1fr)); }
 section { content-visibility: auto; contain-intrinsic-size: auto 900px; }
-figure { background: var(--panel); border-radius: 8px; margin: 0; min-width: 0; padding: 12px; }
+figure { background: var(--panel); border-radius: 8px; margin: 0; min-width: 0; overflow-x: auto;
+  padding: 12px; }
 figcaption { font-weight: 600; margin-bottom: 4px; } figure svg { width: 100%; height: auto; }
 .heat { display: grid; gap: 2px 6px; grid-template-columns: auto 1fr; font-size: 11px;
   color: var(--faint); } .heat img { border: 1px solid var(--line); height: 120px;
@@ -91,12 +94,12 @@ figcaption { font-weight: 600; margin-bottom: 4px; } figure svg { width: 100%; h
 .line { fill: none; stroke-width: 2; } .legend { display: flex; flex-wrap: wrap; gap: 4px 18px;
   list-style: none; padding: 0; } .legend li { display: flex; gap: 6px; align-items: center; }
 .hidden { clip-path: inset(50%); height: 1px; overflow: hidden; position: absolute; width: 1px; }
-@media (max-width: 520px) { body { padding: 14px; } }
+@media (max-width: 520px) { body { padding: 14px; } figure svg { min-width: 460px; } }
 @media print { @page { margin: 12mm; size: A4 landscape; }
   body { font-size: 10pt; max-width: none; padding: 0; } table { font-size: 7.5pt; }
   th, td { padding: 2px 4px; } thead { display: table-header-group; }
-  thead th, tbody th { position: static; } .scroll { overflow: visible; }
-  section { content-visibility: visible; } h2, h3 { break-after: avoid; }
+  thead th, tbody th { position: static; } .scroll, figure { overflow: visible; }
+  section { content-visibility: visible; } h2, h3, .key { break-after: avoid; }
   tr, figure, .verdict { break-inside: avoid; } figure { border: 1px solid var(--line); }
   .charts { grid-template-columns: 1fr 1fr; } th button::after { content: ""; }
   details:not([open]) { display: none; } }

@@ -60,7 +60,7 @@ def scale(most: float, unit: str) -> str:
     """
     ramp = np.linspace(0.0, 1.0, 64).reshape(1, -1)
     return (
-        f'<p class="faint">0 <img class="scale" alt="dark to bright" src="{png_uri(ramp, 1.0)}"> '
+        f'<p class="faint key">0 <img class="scale" alt="dark to bright" src="{png_uri(ramp, 1.0)}"> '
         f"{most:.2g} {escape(unit)}</p>"
     )
 

@@ -109,7 +109,7 @@ def table(
     return (
         f'<div class="scroll" role="region" aria-label="{escape(caption)}" tabindex="0">'
         f"<table{' class=' + chr(34) + 'sortable' + chr(34) if sorts else ''}>"
-        f"<caption>{escape(caption)}</caption><thead><tr>{heads}</tr></thead>"
+        f"<caption><span>{escape(caption)}</span></caption><thead><tr>{heads}</tr></thead>"
         f"<tbody>{body}</tbody></table>{status}</div>"
     )
 
