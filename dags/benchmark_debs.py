@@ -1,4 +1,4 @@
-"""The taxi trips of the DEBS 2015 Grand Challenge, with several partitioners.
+"""Airflow DAG: the taxi trips of the DEBS 2015 Grand Challenge, with several partitioners.
 
 Without parameters: the most frequent routes on the hour of trips that ships, four partitioners,
 4 and 8 partitions. `keyspread data prepare debs` makes an `input` of the official file.

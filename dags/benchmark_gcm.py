@@ -1,4 +1,4 @@
-"""The Google cluster trace of 2011, with several partitioners.
+"""Airflow DAG: the Google cluster trace of 2011, with several partitioners.
 
 Without parameters: CPU per scheduling class on the rows that ship, four partitioners, 4 and 8
 partitions. `keyspread data prepare gcm` makes an `input` of the official files.

@@ -1,4 +1,4 @@
-"""The main job every night, compared with the night before.
+"""Airflow DAG: the main job every night, compared with the night before.
 
 It fails where a result is no longer exact, or something is slower than its repetitions vary.
 """

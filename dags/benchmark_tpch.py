@@ -1,4 +1,4 @@
-"""TPC-H's Q1, Q3, Q6 and parts over sliding windows, with several partitioners.
+"""Airflow DAG: TPC-H's Q1, Q3, Q6 and parts over sliding windows, with several partitioners.
 
 Without parameters: Q1 on the data that ships (scale 0.01), four partitioners, 4 and 8 partitions.
 Another `scale` generates the data first, once.

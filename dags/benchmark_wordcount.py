@@ -1,4 +1,4 @@
-"""The words of a text, with several partitioners.
+"""Airflow DAG: the words of a text, with several partitioners.
 
 Without parameters: the novel that ships, four partitioners, 4 and 8 partitions. Any text is an
 `input`.

@@ -96,9 +96,9 @@ def test_grid_ids_are_names_of_topics_and_no_two_runs_share_one() -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9-]{0,119}", each) for each in ids)
 
 
-def call(program: str, log: list[str] | None = None) -> Call:
+def call(program: str, log: list[str] | None = None, stop_s: int = 1) -> Call:
     lines = [] if log is None else log
-    return Call([sys.executable, "-c", program], Path.cwd(), lines.append)
+    return Call([sys.executable, "-c", program], Path.cwd(), lines.append, stop_s)
 
 
 def test_a_call_gives_exit_code_object_and_log() -> None:
@@ -135,29 +135,39 @@ def test_a_stop_ends_the_whole_group() -> None:
     process = call(STUBBORN, log)
     thread, outcomes = running(log, process)
     child = psutil.Process(int(log[0].split()[1]))
-    process.stop(patience_s=0.1)
+    process.stop()
     thread.join(20)
-    assert [outcome.exit_code for outcome in outcomes] == [-signal.SIGTERM]
-    child.wait(20)
+    assert [outcome.exit_code for outcome in outcomes] == [-signal.SIGKILL]
+    assert "stopped or killed" in outcomes[0].reason
+    psutil.wait_procs([child], timeout=20)
+    assert not child.is_running()
     process.stop()  # once more does nothing
 
 
+def test_what_does_not_end_when_asked_to_is_killed() -> None:
+    log: list[str] = []
+    process = call(STUBBORN_CHILD, log)
+    thread, outcomes = running(log, process)
+    process.stop()
+    thread.join(20)
+    assert [outcome.exit_code for outcome in outcomes] == [-signal.SIGKILL]
+
+
 def test_a_call_ends_with_its_task_even_if_that_is_killed() -> None:
-    """Not even kill -9 of the task leaves the command behind."""
+    """Not even kill -9 of the task leaves the command behind; the command has time to clean up."""
     task = (
         f"import sys; sys.path.insert(0, {str(DAGS)!r})\n"
         "from pathlib import Path\n"
         "from keyspread_dags.process import Call\n"
-        "program = 'import os,sys,time; print(os.getpid(), file=sys.stderr, flush=True);"
-        " time.sleep(600)'\n"
+        f"program = {STUBBORN!r}\n"
         "log = lambda line: print(line, flush=True)\n"
-        "Call([sys.executable, '-c', program], Path('.'), log).run()\n"
+        "Call([sys.executable, '-c', program], Path('.'), log, 1).run()\n"
     )
     with subprocess.Popen(
         [sys.executable, "-c", task], stdout=subprocess.PIPE, text=True
     ) as killed:
         assert killed.stdout is not None
-        command_process = psutil.Process(int(killed.stdout.readline()))
+        command_process = psutil.Process(int(killed.stdout.readline().split()[1]))
         os.kill(killed.pid, signal.SIGKILL)
     psutil.wait_procs([command_process], timeout=20)
     assert not command_process.is_running()

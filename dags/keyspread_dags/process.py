@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -14,17 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-# `keyspread` stops Spark and removes topic and checkpoint; what hangs longer than that is killed.
-STOP_SECONDS = 20.0
-
-# Becomes the command by exec, having asked the kernel for SIGTERM (15) when its parent dies (1 is
-# PR_SET_PDEATHSIG): not even kill -9 of a task leaves its run behind.
-_DIE_WITH_PARENT = (
-    "import ctypes,os,sys\n"
-    "ctypes.CDLL(None).prctl(1, 15)\n"
-    "if os.getppid() != int(sys.argv[1]): sys.exit(143)\n"
-    "os.execvp(sys.argv[2], sys.argv[2:])\n"
-)
+# In this time `keyspread` stops Spark and removes topic and checkpoint; what hangs is killed.
+STOP_SECONDS = 20
+_GUARD = Path(__file__).with_name("guard.py")
 
 
 @dataclass(frozen=True)
@@ -32,7 +23,7 @@ class Outcome:
     """How a call ended.
 
     Attributes:
-        exit_code: 0 good, 1 the run failed, 2 something asked for is no good; more: a signal.
+        exit_code: 0 good, 1 the run failed, 2 something asked for is no good; else it was stopped.
         said: The object on its stdout, empty if there was none.
     """
 
@@ -43,7 +34,8 @@ class Outcome:
     def reason(self) -> str:
         """Why it failed, in a sentence."""
         error = self.said.get("error", {})
-        return str(error.get("message", f"keyspread ended with exit code {self.exit_code}"))
+        code = self.exit_code
+        return str(error.get("message", f"keyspread was stopped or killed (exit code {code})"))
 
 
 class Call:
@@ -53,12 +45,20 @@ class Call:
         command: The program and its arguments.
         folder: Where it runs.
         log: Takes each line of its stderr.
+        stop_s: How long it may take to end when it is asked to.
     """
 
-    def __init__(self, command: Sequence[str], folder: Path, log: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        folder: Path,
+        log: Callable[[str], None],
+        stop_s: int = STOP_SECONDS,
+    ) -> None:
         self._command = list(command)
         self._folder = folder
         self._log = log
+        self._stop_s = stop_s
         self._process: subprocess.Popen[str] | None = None
 
     def run(self) -> Outcome:
@@ -67,19 +67,16 @@ class Call:
         Returns:
             Its exit code and its object.
         """
-        command = self._command
-        if sys.platform == "linux":
-            command = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid())]
-            command += self._command
+        guard = [sys.executable, "-I", "-S", str(_GUARD), str(os.getpid()), str(self._stop_s)]
         with tempfile.TemporaryFile("w+", encoding="utf-8") as out:
             with subprocess.Popen(
-                command,
+                [*guard, *self._command],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.PIPE,
                 text=True,
                 cwd=self._folder,
-                # A group of its own: a signal for the task's group is not for it, ours is.
+                # A group of its own: what kills the task does not kill it before it has cleaned up.
                 start_new_session=True,
             ) as process:
                 self._process = process
@@ -90,21 +87,12 @@ class Call:
             out.seek(0)
             return Outcome(process.returncode, _last_object(out.read()))
 
-    def stop(self, patience_s: float = STOP_SECONDS) -> None:
-        """End it with all its processes: asked first, then killed.
-
-        Args:
-            patience_s: How long it may take to clean up.
-        """
-        process = self._process
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
+    def stop(self) -> None:
+        """Ask it to end, and wait until it has, with all its processes."""
+        if (process := self._process) is not None:
             process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(patience_s)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(2 * self._stop_s)
 
 
 def _last_object(text: str) -> dict[str, Any]:
