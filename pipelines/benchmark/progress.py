@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+TELL_SECONDS = 30.0
 
 
 class RunProgress:
@@ -26,6 +29,9 @@ class RunProgress:
         self._bars = bars
         # Where no bars are drawn a log is kept, and this step may take as long as the run.
         self._told = shown and not bars.console.is_terminal
+        self._tell_next_s = time.monotonic() + TELL_SECONDS
+        self._title, self._total_bytes = title, total_bytes
+        self._sent_bytes = self._num_computed = 0
         self._sent = bars.add_task(f"{title}: input", total=total_bytes, unit="bytes")
         self._windows = "0 windows"
         self._computed = bars.add_task(f"{title}: results", total=None, unit="")
@@ -33,6 +39,8 @@ class RunProgress:
     def sent(self, num_bytes: int) -> None:
         """So many bytes of the input were read and sent."""
         self._bars.update(self._sent, completed=num_bytes)
+        self._sent_bytes = num_bytes
+        self._tell_now_and_then()
 
     def expect(self, num_records: int) -> None:
         """So many records will be in the results, it is now known."""
@@ -42,6 +50,8 @@ class RunProgress:
         """So many records are in the results so far."""
         self._windows = f"{num_windows:,} windows"
         self._bars.update(self._computed, completed=num_records, unit=self._windows)
+        self._num_computed = num_records
+        self._tell_now_and_then()
 
     def behind(self, lag: Mapping[int, int]) -> None:
         """So many records of each topic partition wait for their batch."""
@@ -49,6 +59,20 @@ class RunProgress:
             partition = max(lag, key=lag.__getitem__)
             text = f"{self._windows}, lag {total:,} (partition {partition}: {lag[partition]:,})"
             self._bars.update(self._computed, unit=text)
+
+    def _tell_now_and_then(self) -> None:
+        """Where a log is kept, a line of it every half minute."""
+        if not self._told or time.monotonic() < self._tell_next_s:
+            return
+        self._tell_next_s = time.monotonic() + TELL_SECONDS
+        sent = self._sent_bytes / max(self._total_bytes, 1)
+        self._bars.console.print(
+            f"{self._title}: {sent:.0%} of the input sent; {self._num_computed:,} records, "
+            f"{self._windows} in the results",
+            style="dim",
+            highlight=False,
+            soft_wrap=True,
+        )
 
     def verifying(self) -> None:
         """The results are complete; the oracle is at work."""

@@ -72,7 +72,7 @@ class Place:
     def say(self, text: str) -> None:
         """Tell what is going on."""
         if not self.quiet:
-            self.console.print(f"{text} ...", style="dim", highlight=False)
+            self.console.print(f"{text} ...", style="dim", highlight=False, soft_wrap=True)
 
 
 def run_cell(grid: GridFolder, number: int, place: Place) -> Cell:
