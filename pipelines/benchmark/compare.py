@@ -13,6 +13,7 @@ from pipelines.benchmark.noise import LEVEL, Change
 from pipelines.benchmark.report_folder import ReportFolder
 
 DEFAULT_TOLERANCE = 0.05
+_MOST_NAMED = 3  # of the settings that are wrong, in the sentence
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,12 @@ class Difference:
         if self.figure.more_is_better:
             return self.change.is_below(1 / (1 + self.tolerance) - 1)
         return self.change.is_above(self.tolerance)
+
+    @property
+    def times_slower(self) -> float:
+        """By which factor it is slower, as estimated; below 1 where it is faster."""
+        factor = 1.0 if self.change is None else 1.0 + self.change.estimate
+        return 1 / factor if self.figure.more_is_better else factor
 
     @property
     def verdict(self) -> str:
@@ -98,11 +105,16 @@ class Comparison:
     @property
     def sentence(self) -> str:
         """What came out, in one sentence."""
-        parts = [f"{name} is no longer exact ({reason})" for name, reason in self.lost]
-        parts += [
-            f"{each.setting}: {each.figure.name} {each.figure.write_change(each.change)}"
-            for each in self.slowdowns
+        parts = [
+            f"{name} is no longer exact ({reason})" for name, reason in self.lost[:_MOST_NAMED]
         ]
+        if len(self.lost) > _MOST_NAMED:
+            parts.append(f"so are {len(self.lost) - _MOST_NAMED} more")
+        if slower := sorted(self.slowdowns, key=lambda each: -each.times_slower):
+            first = slower[0]
+            more = f"{len(slower)} speeds are slower beyond noise, most of all " * (len(slower) > 1)
+            change = first.figure.write_change(first.change)
+            parts.append(f"{more}{first.setting}: {first.figure.name} {change}")
         if parts:
             return "Regression: " + "; ".join(parts) + "."
         bounded = [each for each in self.differences if each.change and each.change.is_bounded]

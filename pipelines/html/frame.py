@@ -60,6 +60,8 @@ h2 { margin: 36px 0 8px; font-size: 1.2em; } h3 { margin: 20px 0 6px; font-size:
 p { max-width: 80ch; } .faint { color: var(--faint); } a { color: var(--link); }
 .good { color: var(--good); } .bad { color: var(--bad); font-weight: 600; }
 .verdict { border-left: 4px solid var(--c0); font-size: 1.08em; padding: 4px 14px; }
+.verdict.bad { border-color: var(--bad); font-weight: 500; }
+.verdict.good { border-color: var(--good); }
 .scroll { margin-bottom: 16px; overflow-x: auto; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }

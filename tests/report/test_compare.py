@@ -103,6 +103,18 @@ def test_a_slowdown_beyond_noise_is_a_regression() -> None:
     assert not back.has_regression
 
 
+def test_the_sentence_stays_one_whatever_the_number_of_settings() -> None:
+    before = [c for n in range(1, 31) for c in repeated([1_000, 1_001] * 3, partitions=n)]
+    wrong = [c for n in range(1, 11) for c in repeated([1_000], partitions=n, exact=False)]
+    slow = [c for n in range(11, 30) for c in repeated([700, 701] * 3, partitions=n)]
+    slowest = repeated([100, 101] * 3, partitions=30)
+    found = compare(folder("a", before), folder("b", [*wrong, *slow, *slowest]))
+    assert (len(found.lost), len(found.slowdowns)) == (10, 20)
+    assert "so are 7 more" in found.sentence
+    assert "20 speeds are slower beyond noise, most of all wordcount, 30 parti" in found.sentence
+    assert len(found.sentence) < 500
+
+
 def test_what_repetitions_scatter_is_noise() -> None:
     found = compare(
         folder("a", repeated([1_000, 700, 1_300])), folder("b", repeated([900, 1_250, 600]))
