@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -118,25 +119,18 @@ def producer(
     as_json: AsJson = False,
 ) -> None:
     """Our producer's rate beside the bare client's."""
-    import contextlib
-    import tempfile
-
     from partitioners import create
     from pipelines.benchmark import producer as benchmark
     from pipelines.benchmark.report import stdout_console
-    from pipelines.broker import EmbeddedBroker
     from pipelines.interrupt import stoppable
 
     say = _say(as_json)
     create(partitioner, partitions)  # refused before a broker is started
     with stoppable(), contextlib.ExitStack() as stack:
-        if bootstrap is None:
-            say("starting a Kafka broker")
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="keyspread-bench-"))
-            bootstrap = stack.enter_context(EmbeddedBroker(folder)).bootstrap
+        servers = bootstrap or _own_broker(stack, say)
         say(f"producing {records:,} records in each way")
         rates = benchmark.run_producer_bench(
-            bootstrap,
+            servers,
             num_records=records,
             num_partitions=partitions,
             partitioner=partitioner,
@@ -159,31 +153,24 @@ def metrics(
     as_json: AsJson = False,
 ) -> None:
     """What metrics cost a producer: with them read every second, beside without."""
-    import contextlib
-    import tempfile
-
     from rich.console import Console
     from rich.progress import Progress
 
     from partitioners import create
     from pipelines.benchmark import metrics_cost as benchmark
     from pipelines.benchmark.report import stdout_console
-    from pipelines.broker import EmbeddedBroker
     from pipelines.interrupt import stoppable
 
     say = _say(as_json)
     create(partitioner, partitions)  # refused before a broker is started
     console = Console(stderr=True, quiet=as_json)
     with stoppable(), contextlib.ExitStack() as stack:
-        if bootstrap is None:
-            say("starting a Kafka broker")
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="keyspread-bench-"))
-            bootstrap = stack.enter_context(EmbeddedBroker(folder)).bootstrap
+        servers = bootstrap or _own_broker(stack, say)
         say(f"producing {records:,} records with and without metrics, in turns")
         bar = stack.enter_context(Progress(console=console, disable=not console.is_terminal))
         task = bar.add_task("measuring", total=rounds + 1)
         costs = benchmark.run_metrics_bench(
-            bootstrap,
+            servers,
             num_records=records,
             num_partitions=partitions,
             partitioner=partitioner,
@@ -318,6 +305,17 @@ def split(
             say=_say(as_json),
         )
     _show(figures, as_json)
+
+
+def _own_broker(stack: contextlib.ExitStack, say: Any) -> str:
+    """Start a broker that ends with the stack; gives its address."""
+    import tempfile
+
+    from pipelines.broker import EmbeddedBroker
+
+    say("starting a Kafka broker")
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="keyspread-bench-"))
+    return stack.enter_context(EmbeddedBroker(folder)).bootstrap
 
 
 def _say(as_json: bool) -> Any:
