@@ -1,13 +1,12 @@
 """A sample of a topic's keys: which are hot, and on how many partitions they are.
 
-Every 256th record is looked at, from a random one on within each stretch, so that a stream with a
-period hides nothing. That costs a few nanoseconds a record, and tells a key with 1 % of the records
+Of every 256 records one is looked at, each time another at random, so that a stream with a period
+hides nothing. That costs a few nanoseconds a record, and tells a key with 1 % of the records
 from one with 0.5 % after a million of them.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -51,7 +50,7 @@ class KeySample:
         self._counts: dict[bytes | str, int] = {}
         self._partitions: dict[bytes | str, set[int]] = {}
         self._total = 0
-        self._phase = random.Random(0)
+        self._draws = np.random.default_rng(0)
 
     def add(self, key: bytes | str | None, partition: int) -> None:
         """Take a record that is in the sample; null keys ask for no grouping and are left out.
@@ -68,6 +67,16 @@ class KeySample:
         if self._total >= MOST_SAMPLES:
             self._fade()
 
+    def rows(self, num_records: int) -> npt.NDArray[np.int64]:
+        """Draw a place from every stretch of 256.
+
+        Args:
+            num_records: How many there are.
+        """
+        starts = np.arange(0, num_records, EVERY)
+        places = starts + self._draws.integers(0, EVERY, len(starts))
+        return places[places < num_records]
+
     def add_rows(self, keys: Any, partitions: npt.NDArray[np.int32]) -> None:
         """Sample a batch.
 
@@ -75,7 +84,7 @@ class KeySample:
             keys: A sequence, or an Arrow array.
             partitions: Where each row went.
         """
-        rows = np.arange(self._phase.randrange(EVERY), len(partitions), EVERY)
+        rows = self.rows(len(partitions))
         if not len(rows):
             return
         for key, row in zip(_taken(keys, rows), rows.tolist(), strict=True):

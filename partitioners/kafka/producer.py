@@ -6,7 +6,6 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import islice
 from random import randrange
 from time import monotonic
 from types import TracebackType
@@ -19,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from partitioners.errors import InputError, RunError, nearest
 from partitioners.kafka import open_producers
 from partitioners.kafka.columns import Column, as_column, grouped_blocks
-from partitioners.kafka.key_sample import EVERY, KeySample
+from partitioners.kafka.key_sample import KeySample
 from partitioners.kafka.refusals import raise_if_refused
 from partitioners.kafka.routes import (
     ON_PARTITION_CHANGE,
@@ -348,8 +347,9 @@ class PartitionedProducer:
             route.fit([each.key for each in waiting.records if each.partition == NO_PARTITION])
             waiting.route(route.partitioner)
             if self._is_observed:
-                for record in islice(waiting.records, randrange(EVERY), None, EVERY):
-                    self._sample(route.topic).add(record.key, record.partition)
+                sample = self._sample(route.topic)
+                for place in sample.rows(len(waiting.records)).tolist():
+                    sample.add(waiting.records[place].key, waiting.records[place].partition)
             for _ in range(len(waiting)):
                 record = waiting.records[0]
                 if not self._queue_one(

@@ -79,7 +79,7 @@ def test_producer_and_query_show_what_they_did(
     assert by_label(shown["keyspread_producer_partitions"], "partitioner") == {"pkg": 3.0}
     hot = shown["keyspread_producer_hot_key_ratio"][0]
     assert (hot.labels["rank"], hot.labels["key"]) == ("1", "hot")
-    assert 0.2 < hot.value < 0.8  # some 80 samples of a half
+    assert 0.25 < hot.value < 0.75  # some 80 samples of a half
     assert shown["keyspread_producer_queue_records"][0].value == 0
     uneven = max(sent.values()) / (NUM_RECORDS / 3) - 1
     assert shown["keyspread_producer_imbalance"][0].value == pytest.approx(uneven)

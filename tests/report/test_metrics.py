@@ -55,6 +55,11 @@ def test_a_periodic_stream_hides_nothing() -> None:
     shares = {hot.key: hot.share for hot in sample.hottest(8)}
     assert shares.get("hot", 0.0) < 0.02
     assert len(shares) >= 7
+    # Nor within a batch: every other record is the hot key.
+    sample = KeySample()
+    alternating = ["hot", "cold"] * 50_000
+    sample.add_rows(alternating, np.zeros(100_000, np.int32))
+    assert 0.3 < sample.hottest(1)[0].share < 0.7
 
 
 def test_what_was_hot_fades_and_memory_is_bounded() -> None:
