@@ -26,8 +26,6 @@ from pipelines.html.sortable import figure, table, words
 Repetitions: TypeAlias = Mapping[str, Sequence[Cell]]
 """The cells of a place by partitioner."""
 
-# At most this many partitions are named in the table under a heat map.
-_MOST_ROWS = 16
 _PERCENTILES = {0.0: "0 %", 1.0: "90 %", 2.0: "99 %", 3.0: "99.9 %"}
 _END = 3.3  # where the maximum stands on that axis
 
@@ -196,14 +194,35 @@ def _imbalance_over_time(
 def _heat_maps(loads: Mapping[str, npt.NDArray[np.int64]], partitioners: Repetitions) -> str:
     shares = {name: _fair_shares(load) for name, load in loads.items()}
     # One scale for all, so that they compare; 2 at least, so that evenness looks even.
-    most = max(2.0, *(float(each.max()) for each in shares.values()))
+    most = max(2.0, *(float(each.max(initial=0.0)) for each in shares.values()))
+    fullest = {name: _fullest(load, shares[name]) for name, load in loads.items()}
     maps = [
-        _heat_map(name, load, shares[name], most, partitioners[name])
+        _heat_map(name, load, shares[name], most, fullest[name], partitioners[name])
         for name, load in loads.items()
     ]
+    title = "Load per partition over the stream"
     return (
-        "<h3>Load per partition over the stream</h3>"
-        f'{scale(most, "times a fair share")}<div class="charts">{"".join(maps)}</div>'
+        f"<h3>{title}</h3>{scale(most, 'times a fair share')}"
+        f'<div class="charts">{"".join(maps)}</div>'
+        + _folded(
+            f"{title}, as times of a fair share",
+            ("partitioner", "fullest partition", "its load", "at its fullest: partition", "load"),
+            [(name, *each) for name, each in fullest.items()],
+        )
+    )
+
+
+def _fullest(
+    load: npt.NDArray[np.int64], shares: npt.NDArray[np.float64]
+) -> tuple[int, float, int, float]:
+    """The fullest partition of the whole stream and that of any slot, each with its load."""
+    totals = load.sum(axis=0)
+    slot, partition = np.unravel_index(int(shares.argmax()), shares.shape)
+    return (
+        int(totals.argmax()),
+        float(totals.max() / max(totals.mean(), 1e-9)),
+        int(partition),
+        float(shares[slot, partition]),
     )
 
 
@@ -217,20 +236,15 @@ def _heat_map(
     load: npt.NDArray[np.int64],
     shares: npt.NDArray[np.float64],
     most: float,
+    fullest: tuple[int, float, int, float],
     cells: Sequence[Cell],
 ) -> str:
-    totals = load.sum(axis=0)
-    slot, partition = np.unravel_index(int(shares.argmax()), shares.shape)
+    whole, whole_share, once, once_share = fullest
     alt = (
-        f"{name}, {len(totals)} partitions: the fullest of any time is partition {partition} "
-        f"with {shares[slot, partition]:.2f} times a fair share; over the whole stream it is "
-        f"partition {int(totals.argmax())} with {totals.max() / max(totals.mean(), 1e-9):.2f} times"
+        f"{name}, {load.shape[1]} partitions: the fullest of the whole stream is partition {whole} "
+        f"with {whole_share:.2f} times a fair share; at any time it is partition {once} with "
+        f"{once_share:.2f} times"
     )
-    order = range(len(totals)) if len(totals) <= _MOST_ROWS else np.argsort(-totals)[:_MOST_ROWS]
-    rows = [
-        (str(p), int(totals[p]), float(shares[:, p].min()), float(shares[:, p].max()))
-        for p in order
-    ]
     first_ms = next(
         (c.load_over_time["first_ms"] for c in cells if c.load_over_time.get("records")), [0]
     )
@@ -239,11 +253,6 @@ def _heat_map(
         shares.T,
         most=most,
         rows="partition",
-        ends=(event_time_text(first_ms[0]), f"{number(float(totals.sum()))} records"),
+        ends=(event_time_text(first_ms[0]), f"{number(float(load.sum()))} records"),
         alt=alt,
-        fallback=_folded(
-            f"Load of {name}, a partition a row",
-            ("partition", "records", "least of a fair share", "most"),
-            rows,
-        ),
     )

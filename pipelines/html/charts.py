@@ -8,6 +8,8 @@ from html import escape
 
 NUM_COLOURS = 12
 WIDTH, HEIGHT = 560, 300
+# More of them cover the lines, and make a page slow to open.
+_MOST_DOTS = 150
 LEFT, RIGHT, TOP, BOTTOM = 62, 12, 14, 44
 
 Points = Sequence[tuple[float, float]]
@@ -54,6 +56,7 @@ def line_chart(
         else _Scale(min(from_y, *ys), max(ys), HEIGHT - BOTTOM, TOP)
     )
     body = _axes(x_scale, y_scale, x_label, y_label, x_ticks)
+    shows_dots = sum(map(len, kept.values())) <= _MOST_DOTS
     for name, points in kept.items():
         if not points:
             continue
@@ -61,7 +64,7 @@ def line_chart(
         colour = colours[name] % NUM_COLOURS
         body.append(f'<polyline class="line c{colour}" points="{path}"><title>')
         body.append(f"{escape(name)}</title></polyline>")
-        if len(points) <= 24:
+        if shows_dots and len(points) <= 24:
             for x, y in points:
                 tip = f"{escape(name)}: {number(x)}, {number(y)}"
                 body.append(

@@ -22,7 +22,6 @@ def heat_map(
     rows: str,
     ends: tuple[str, str],
     alt: str,
-    fallback: str = "",
 ) -> str:
     """Draw a matrix.
 
@@ -33,7 +32,6 @@ def heat_map(
         rows: What a row is, such as "partition".
         ends: What stands below the first and the last column.
         alt: What a reader who does not see it should know.
-        fallback: HTML of a table of the same, folded away.
 
     Returns:
         An HTML `figure`.
@@ -47,7 +45,7 @@ def heat_map(
         f'<div class="rows" aria-hidden="true">{numbers}</div>'
         f'<img alt="{escape(alt)}" src="{png_uri(values, most)}">'
         f'<div class="ends" aria-hidden="true"><span>{escape(ends[0])}</span>'
-        f"<span>{escape(ends[1])}</span></div></div>{fallback}</figure>"
+        f"<span>{escape(ends[1])}</span></div></div></figure>"
     )
 
 
@@ -60,8 +58,8 @@ def scale(most: float, unit: str) -> str:
     """
     ramp = np.linspace(0.0, 1.0, 64).reshape(1, -1)
     return (
-        f'<p class="faint key">0 <img class="scale" alt="dark to bright" src="{png_uri(ramp, 1.0)}"> '
-        f"{most:.2g} {escape(unit)}</p>"
+        '<p class="faint key">0 <img class="scale" alt="dark to bright" '
+        f'src="{png_uri(ramp, 1.0)}"> {most:.2g} {escape(unit)}</p>'
     )
 
 
