@@ -77,6 +77,7 @@ class Combiner:
             also the largest event time so far minus this.
         max_future_ms: A record of an event time further ahead of its batch's time is dead.
         dead_letters: Where dead records go; None: they are counted.
+        update_ms: How long after its end a window still takes records.
     """
 
     workload: Query
@@ -85,6 +86,7 @@ class Combiner:
     watermark_lag_ms: int | None = None
     max_future_ms: int | None = None
     dead_letters: DeadLetterTopic | None = None
+    update_ms: int = 0
 
     def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[ShardRow]:
         """Combine Arrow batches (key, value, partition) of one topic partition, in offset order.
@@ -207,6 +209,7 @@ class Combiner:
             lagged = np.maximum.accumulate(timestamps) - self.watermark_lag_ms
             watermarks = np.maximum(watermarks, lagged)
             progress.watermark_ms = max(progress.watermark_ms, int(lagged[-1]))
+        watermarks = watermarks - self.update_ms
         if not len(at) or int(watermarks.max()) <= int(timestamps.min()):
             return None
         late = self.plan.late(timestamps, watermarks)

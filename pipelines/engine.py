@@ -196,6 +196,7 @@ def start(
     sinks: Sequence[Sink] | None = None,
     max_future_ms: int | None = None,
     dead_letters: DeadLetterTopic | None = None,
+    update_ms: int = 0,
 ) -> RunningQuery:
     """Start a query over a topic from its beginning, or go on where its checkpoint is.
 
@@ -223,6 +224,8 @@ def start(
             planned) an event time may be; records beyond are dead and move no watermark. None: a
             replay's clock says nothing about its records.
         dead_letters: Where records go that are none of the workload's; None: they are counted.
+        update_ms: How long after its end a window still takes late records; its rows that change
+            come again, with a revision number (see `updates`). 0: late records are dropped.
 
     Raises:
         InputError: An option is out of range, a sink cannot take the results, the topic has other
@@ -235,6 +238,13 @@ def start(
         raise InputError(f'unknown progress "{progress}": {nearest(progress, PROGRESS_MODES)}')
     if num_shards < 1:
         raise InputError(f"num_shards must be at least 1, not {num_shards}")
+    if update_ms < 0:
+        raise InputError(f"update_ms must be at least 0, not {update_ms}")
+    if update_ms and emit != "all":
+        raise InputError(
+            f'windows that late records update are written with emit="all", not "{emit}": leave '
+            "update_ms or emit out"
+        )
     k = workload.k if k is None else k
     pinned = {
         "topic": topic,
@@ -246,6 +256,7 @@ def start(
         "progress": progress,
         "emit": emit,
         "k": k,
+        "update_ms": update_ms,
     }
     by_records = progress == "records"
     if by_records:
@@ -255,7 +266,7 @@ def start(
     # With too few the query would never end.
     require_partitions(spark, client, topic, num_partitions)
     into = (ParquetSink(results_dir),) if sinks is None else tuple(sinks)
-    writer = ResultWriter(into, workload, plan.windows, emit, k)
+    writer = ResultWriter(into, workload, plan.windows, emit, k, update_ms > 0)
     for each in into:
         each.open(writer.shape)
     _pin(Path(checkpoint_dir), pinned)
@@ -266,9 +277,10 @@ def start(
         lateness_ms if by_records else None,
         max_future_ms,
         dead_letters,
+        update_ms,
     )
     reducer = ShardReducer(
-        workload.aggregates, plan, None if by_records else num_partitions, emit, k
+        workload.aggregates, plan, None if by_records else num_partitions, emit, k, update_ms
     )
     sink = BatchSink(writer, Path(results_dir), listener)
     # A session of its own: the number of state partitions is not the next query's affair.

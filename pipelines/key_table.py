@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import pyarrow as pa
 
@@ -43,6 +45,13 @@ class KeyTable:
         return cls(
             neutral, num_lanes, pa.array([], type=pa.binary()), none, np.empty(0, dtype=np.int64)
         )
+
+    def copy(self) -> KeyTable:
+        """A table with the same ids whose totals are its own."""
+        other = copy(self)
+        other.totals = self.totals.copy()
+        other._pending = self._pending.copy()
+        return other
 
     def __len__(self) -> int:
         return len(self._keys)

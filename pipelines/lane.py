@@ -41,12 +41,16 @@ class LaneMeta:
         block: The block of the two stacks that was turned last.
         segments: Index of pending changes.
         cell_segments: The same for the cells of each column.
+        emitted: With an allowed lateness, the first window that was not emitted yet.
+        revised: Whether the store has numbers of rows that came again.
     """
 
     next_window: int | None = None
     block: int | None = None
     segments: list[tuple[int, int]] = field(default_factory=list)
     cell_segments: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    emitted: int | None = None
+    revised: bool = False
 
 
 def stacked_rows(aggregates: Aggregates) -> list[int]:
@@ -182,15 +186,24 @@ class Lane:
         # Values that leave before their records change a window all the same.
         self._changes += [unchanged(window, key, aggregates) for window, key in early]
 
-    def close(self, frontier_ms: int, next_serial: Callable[[], int]) -> Runs:
-        """Close the windows that end at or before a time; keep what belongs to later ones.
+    def keys_changed(self, end: int) -> Int64s:
+        """The keys that the partials taken change in windows before `end`."""
+        parts = [each.key[each.window < end] for each in self._changes]
+        parts += [
+            each.key[each.window < end]
+            for value_set in self._value_sets.values()
+            for each in value_set.changes
+        ]
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
+
+    def close(self, end: int, next_serial: Callable[[], int]) -> Runs:
+        """Close the windows before `end`; keep what belongs to later ones.
 
         Args:
-            frontier_ms: All that holds windows back has passed it.
+            end: The first window that stays open, or an earlier one.
             next_serial: Gives numbers that no earlier call gave.
         """
         meta, table, aggregates = self._meta, self._table, self._aggregates
-        end = self.windows.first_window(frontier_ms)
         if meta.next_window is not None:
             end = max(end, meta.next_window)
         num_columns = len(aggregates.names)

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,15 +26,18 @@ from pipelines.lane import Lane, LaneMeta, late_for, neutral_totals
 from pipelines.panes import Panes
 from pipelines.partials import ON_TIME, Partials, concat_partials, consolidate, decode_partials
 from pipelines.pending import Store
-from pipelines.plan import WindowPlan
+from pipelines.plan import Step, WindowPlan
 from pipelines.punctuation import NO_WATERMARK_MS
 from pipelines.ring import Bools, Runs, covered
 from pipelines.top import top_of_windows
+from pipelines.updates import Overlay, Updates
 
 # Runs in one blob; bounds the size of a row between the stages.
 RUNS_PER_BLOB = 1 << 20
 # Where a blob of runs says which windows of the plan they are of.
 WINDOWS = b"windows"
+# No aggregate is of this name.
+REVISION = "\0revision"
 
 
 class ShardOutput(NamedTuple):
@@ -84,6 +88,7 @@ class ShardReducer:
             only partitions with rows in the batch do.
         emit: `all`, `changed` or `top`.
         k: Size of a window's top.
+        update_ms: How long after its end a window still takes records, see `updates`; 0: not.
     """
 
     aggregates: Aggregates
@@ -91,6 +96,7 @@ class ShardReducer:
     num_partitions: int | None
     emit: str
     k: int
+    update_ms: int = 0
 
     def process(self, store: Store, rows: Iterable[ShardRow]) -> ShardOutput:
         """Take the rows of one batch, close the windows that are due, and write the state.
@@ -102,16 +108,11 @@ class ShardReducer:
         started = time.perf_counter()
         meta = Meta.load(store.get("meta"), len(self.plan.windows))
         table = self._load_table(store)
+        before = store
+        overlay = Overlay(store) if self.update_ms else None
+        store = overlay or store
         lanes = {
-            step.number: Lane(
-                step.number,
-                self.plan.windows[step.number],
-                step.panes,
-                self.aggregates,
-                meta.lanes[step.number],
-                store,
-                table,
-            )
+            step.number: self._lane(step, meta.lanes[step.number], store, table)
             for step in self.plan.steps
         }
         rows = sorted(rows, key=lambda row: row.partition)
@@ -122,24 +123,36 @@ class ShardReducer:
             if row.partials:
                 self._take(row, meta, table, lanes, counts)
         for each in progress:
-            before = meta.watermarks_ms.get(each["partition"], NO_WATERMARK_MS)
-            meta.watermarks_ms[each["partition"]] = max(before, each["watermark_ms"])
+            known_ms = meta.watermarks_ms.get(each["partition"], NO_WATERMARK_MS)
+            meta.watermarks_ms[each["partition"]] = max(known_ms, each["watermark_ms"])
         frontier_ms = self._frontier_ms(meta, progress)
         blobs: list[bytes] = []
         windows, last = [], []
         keys: pa.Array | None = None
-        for number in range(len(lanes)):
-            runs = lanes[number].close(frontier_ms, meta.next_serial)
+        steps = {step.number: step for step in self.plan.steps}
+        for number, lane in sorted(lanes.items()):
+            revised = None
+            if overlay is not None:
+                lane_on = partial(self._lane, steps[number])
+                updates = Updates(lane, meta.lanes[number], overlay, before, table, lane_on)
+                runs, revised = updates.close(frontier_ms, self.update_ms, meta.next_serial)
+            else:
+                runs = lane.close(lane.windows.first_window(frontier_ms), meta.next_serial)
+                lane.save()
             keys = table.keys() if keys is None else keys
             blobs += self._emit(number, runs, keys)
+            if revised is not None and len(revised.revision):
+                blobs.append(
+                    encode_runs(revised.runs, keys, self.aggregates, number, revised.revision)
+                )
             windows.append(covered(runs))
             if number == 0:
                 last = self._last_top(runs, keys)
         table.free_unused()
-        for lane in lanes.values():
-            lane.save()
         store.put("keys", to_blob(table.to_batch()))
         store.put("meta", meta.dump())
+        if overlay is not None:
+            overlay.flush()
         summary = {
             **counts,
             "partitions": progress,
@@ -150,6 +163,10 @@ class ShardReducer:
             "seconds": time.perf_counter() - started,
         }
         return ShardOutput(summary, blobs)
+
+    def _lane(self, step: Step, meta: LaneMeta, store: Store, table: KeyTable) -> Lane:
+        windows = self.plan.windows[step.number]
+        return Lane(step.number, windows, step.panes, self.aggregates, meta, store, table)
 
     def _check_partitions(self, rows: list[ShardRow]) -> None:
         highest = max((row.partition for row in rows), default=0)
@@ -187,7 +204,7 @@ class ShardReducer:
     ) -> None:
         """Give one task's partials to all kinds of windows, each in its own panes."""
         partials = decode_partials(row.partials, self.aggregates)
-        watermark_ms = meta.watermarks_ms.get(row.partition, NO_WATERMARK_MS)
+        watermark_ms = meta.watermarks_ms.get(row.partition, NO_WATERMARK_MS) - self.update_ms
         self._count(partials, watermark_ms, meta, counts)
         ids = table.ids(partials.keys)
         levels = {-1: partials}
@@ -287,7 +304,13 @@ def _moved(
     )
 
 
-def encode_runs(runs: Runs, keys: pa.Array, aggregates: Aggregates, number: int) -> bytes:
+def encode_runs(
+    runs: Runs,
+    keys: pa.Array,
+    aggregates: Aggregates,
+    number: int,
+    revision: Int64s | None = None,
+) -> bytes:
     """Write runs as an Arrow blob, with the keys they use as a dictionary.
 
     Args:
@@ -295,6 +318,7 @@ def encode_runs(runs: Runs, keys: pa.Array, aggregates: Aggregates, number: int)
         keys: The key of each id.
         aggregates: What their values are of.
         number: Of the windows in the plan.
+        revision: How often each row came before; None: none of them did.
     """
     used = np.zeros(len(keys), dtype=bool)
     used[runs.key] = True
@@ -308,6 +332,8 @@ def encode_runs(runs: Runs, keys: pa.Array, aggregates: Aggregates, number: int)
     }
     for name, row in zip(aggregates.names, runs.value, strict=True):
         columns[name] = pa.array(row)
+    if revision is not None:
+        columns[REVISION] = pa.array(revision)
     batch = pa.RecordBatch.from_pydict(columns)
     return to_blob(batch.replace_schema_metadata({WINDOWS: str(number)}))
 

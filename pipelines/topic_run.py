@@ -66,6 +66,7 @@ def run(
     order_by: Sequence[str] = ("count",),
     k: int = 10,
     lateness_ms: int = 0,
+    update_ms: int = 0,
     max_future_ms: int | None = MAX_FUTURE_MS,
     dead_letters: str | None = None,
     num_shards: int = 2,
@@ -92,7 +93,12 @@ def run(
         emit: See `engine.start`.
         order_by: Names of the aggregates that order the top, where `emit` is "top".
         k: Size of the top.
-        lateness_ms: How late a record may be, by the largest event time of its partition.
+        lateness_ms: How late a record may be, by the largest event time of its partition. Windows
+            wait so long.
+        update_ms: How long after it was written a window still takes late records. Its rows that
+            change are written again, with the next `revision`; the newest one holds, and sinks
+            that replace rows (PostgreSQL, a compacted topic) have that one only. 0: a record
+            that misses a window is counted as late.
         max_future_ms: How far ahead of the clock a record's time may be; one beyond is dead, for it
             would close windows that others still belong to. None: as far as you like, for a topic
             whose times are not those of the clock.
@@ -140,7 +146,11 @@ def run(
         order_by=tuple(order_by),
         k=k,
     )
-    for name, number in (("lateness_ms", lateness_ms), ("max_future_ms", max_future_ms)):
+    for name, number in (
+        ("lateness_ms", lateness_ms),
+        ("update_ms", update_ms),
+        ("max_future_ms", max_future_ms),
+    ):
         if number is not None and number < 0:
             raise InputError(f"{name} must be at least 0, not {number}")
     require_answer(settings)
@@ -169,6 +179,7 @@ def run(
         max_future_ms=max_future_ms,
         dead_letters=letters,
         lateness_ms=lateness_ms,
+        update_ms=update_ms,
         progress="records",
         emit=emit,
         k=k,

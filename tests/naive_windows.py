@@ -33,8 +33,12 @@ def naive_sums(
     size_ms: int,
     slide_ms: int,
     watermark_lag_ms: int | None = None,
+    update_ms: int = 0,
 ) -> Naive:
-    """Count and sum `ts,key,x` records per window and key, partition by partition."""
+    """Count and sum `ts,key,x` records per window and key, partition by partition.
+
+    A record has missed a window that ended `update_ms` before the watermark.
+    """
     sums: dict[tuple[int, bytes | None], list[int]] = defaultdict(lambda: [0, 0])
     late = set()
     for partition, rows in enumerate(partitions):
@@ -50,7 +54,7 @@ def naive_sums(
                 watermark = max(watermark, timestamp - watermark_lag_ms)
             start = timestamp - timestamp % slide_ms
             while start + size_ms > timestamp:
-                if start + size_ms <= watermark:
+                if start + size_ms <= watermark - update_ms:
                     late.add((partition, number))
                 else:
                     sums[start, key][0] += 1

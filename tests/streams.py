@@ -58,17 +58,29 @@ class Engine:
     progress: str = "watermarks"
     lateness_ms: int = 0
     arrow_rows: int = 1000
+    update_ms: int = 0
 
     def __post_init__(self) -> None:
         self.plan = WindowPlan.of(self.windows, self.workload.aggregates)
         by_records = self.progress == "records"
         self.combiner = Combiner(
-            self.workload, self.plan, self.num_shards, self.lateness_ms if by_records else None
+            self.workload,
+            self.plan,
+            self.num_shards,
+            self.lateness_ms if by_records else None,
+            update_ms=self.update_ms,
         )
         holding = None if by_records else self.num_partitions
-        self.reducer = ShardReducer(self.workload.aggregates, self.plan, holding, self.emit, self.k)
+        self.reducer = ShardReducer(
+            self.workload.aggregates, self.plan, holding, self.emit, self.k, self.update_ms
+        )
         self.writer = ResultWriter(
-            (ParquetSink(self.folder),), self.workload, self.plan.windows, self.emit, self.k
+            (ParquetSink(self.folder),),
+            self.workload,
+            self.plan.windows,
+            self.emit,
+            self.k,
+            self.update_ms > 0,
         )
         self.stores = [MemoryStore() for _ in range(self.num_shards)]
         self.summary = QuerySummary()

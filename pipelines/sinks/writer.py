@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipelines.blobs import from_blob, numbers
+from pipelines.blobs import Int64s, from_blob, numbers
 from pipelines.panes import Windows
 from pipelines.query import Query
-from pipelines.reduce import windows_number
+from pipelines.reduce import REVISION, windows_number
 from pipelines.ring import Runs
 from pipelines.sinks.base import Part, Shape, Sink
 from pipelines.top import concat_runs, top_of_windows
@@ -34,6 +34,7 @@ class ResultWriter:
         windows: The windows.
         emit: `all`, `changed` or `top`.
         k: Size of a window's top.
+        updates: Whether rows may come again, with a revision number.
     """
 
     sinks: tuple[Sink, ...]
@@ -41,15 +42,18 @@ class ResultWriter:
     windows: tuple[Windows, ...]
     emit: str
     k: int
+    updates: bool = False
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of the results."""
         rank = [pa.field("rank", pa.int32())] if self.emit == "top" else []
+        revision = [pa.field("revision", pa.int64())] if self.updates else []
         return pa.schema(
             [
                 pa.field("window_start", _TIMESTAMP),
                 pa.field("window_end", _TIMESTAMP),
+                *revision,
                 *rank,
                 *self.workload.key_fields,
                 *self.workload.value_fields,
@@ -94,7 +98,7 @@ class ResultWriter:
         """Merge the tops of the shards, which close the same windows in the same batch."""
         by_windows: dict[Windows, list[tuple[Runs, pa.Array]]] = {}
         for blob in blobs:
-            windows, runs, keys = self.decode(blob)
+            windows, runs, keys, _ = self.decode(blob)
             by_windows.setdefault(windows, []).append((runs, keys))
         if not by_windows:
             return 0
@@ -115,8 +119,8 @@ class ResultWriter:
         ]
         return top_of_windows(concat_runs(parts), keys, self.workload.aggregates, self.k), keys
 
-    def decode(self, blob: bytes) -> tuple[Windows, Runs, pa.Array]:
-        """Read a blob of runs: of which windows, and their keys."""
+    def decode(self, blob: bytes) -> tuple[Windows, Runs, pa.Array, Int64s | None]:
+        """Read a blob of runs: of which windows, their keys, and their revisions."""
         batch = from_blob(blob)
         coded = batch.column("key")
         start, end = numbers(batch.column("start")), numbers(batch.column("end"))
@@ -124,13 +128,19 @@ class ResultWriter:
         value = np.stack([numbers(batch.column(name)) for name in names])
         key = coded.indices.to_numpy().astype(np.int64)
         runs = Runs(start, end, key, value, np.ones(len(start), dtype=bool))
-        return self.windows[windows_number(batch)], runs, coded.dictionary
+        revision = numbers(batch.column(REVISION)) if REVISION in batch.schema.names else None
+        return self.windows[windows_number(batch)], runs, coded.dictionary, revision
 
-    def _expand(self, windows: Windows, runs: Runs, keys: pa.Array) -> Iterator[pa.Table]:
+    def _expand(
+        self, windows: Windows, runs: Runs, keys: pa.Array, revision: Int64s | None = None
+    ) -> Iterator[pa.Table]:
         """One row per window and key, a row group at a time."""
         if self.emit == "changed":
             runs = runs._replace(end=runs.start + 1)
         values = self.workload.finish_values(runs.value)
+        if self.updates:
+            none = np.zeros(len(runs.start), dtype=np.int64)
+            values.append(pa.array(none if revision is None else revision))
         finished = self.workload.finish_keys(keys)
         lengths = runs.end - runs.start
         ends = np.cumsum(lengths)
@@ -157,6 +167,9 @@ class ResultWriter:
     ) -> pa.Table:
         index = pa.array(which)
         columns = [pa.array(start).view(_TIMESTAMP), pa.array(end).view(_TIMESTAMP)]
+        if self.updates:
+            *values, revision = values
+            columns.append(revision.take(index))
         if self.emit == "top":
             begins = np.flatnonzero(np.append(True, start[1:] != start[:-1]))
             lengths = np.diff(np.append(begins, len(start)))

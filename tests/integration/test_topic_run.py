@@ -175,3 +175,39 @@ def test_an_idle_partition_and_one_that_is_added(
     }
     assert found == {place: counts[place] for place in found}
     assert len(found) > 300
+
+
+def test_late_records_update_windows_that_were_written(
+    spark, bootstrap, client_config, make_topic, tmp_path
+):
+    topic = make_topic(1)
+    producer = ordered_producer(client_config)
+
+    def send(*times: int) -> None:
+        for ts in times:
+            producer.produce(topic, json.dumps({"ts": ts, "user": "a"}).encode(), partition=0)
+        assert producer.flush(60) == 0
+
+    query = pipelines.run(
+        pipelines.Topic(name=topic, bootstrap=bootstrap, time="ts"),
+        key="user",
+        windows=pipelines.Windows(1_000, 1_000),
+        sink=tmp_path / "results",
+        update_ms=5_000,
+        spark=spark,
+    )
+    try:
+        send(100, 200, 2_500)
+        query.process_available()
+        # The window of the first two is out; both later ones are late for it, the third too late.
+        send(300, 6_100, 50)
+        query.process_available()
+        progress, results = query.progress, query.results()
+    finally:
+        query.stop()
+    assert (progress.on_time, progress.late) == (5, 1)
+    rows = {
+        (round(row["window_start"].timestamp() * 1000), row["revision"]): row["count"]
+        for row in results.to_dicts()
+    }
+    assert rows == {(0, 0): 2, (0, 1): 3, (2_000, 0): 1}
