@@ -211,7 +211,8 @@ def _carry_out(
         again = f"`keyspread report {folder.name} --html` writes it again"
         typer.echo(f"no report was written ({error.strerror}): {again}", err=True)
     else:
-        typer.echo(f"report: {page}", err=as_json)
+        if not as_json:
+            typer.echo(f"report: {page}")
     if not cell.exact:
         raise typer.Exit(EXIT_FAILED)
 
