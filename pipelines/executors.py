@@ -10,7 +10,7 @@ from __future__ import annotations
 import platform
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib import metadata
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -88,7 +88,7 @@ def require_same_environment(spark: SparkSession) -> None:
             raise InputError(f"the executor on {host} has {', '.join(other)}: {MEND}")
 
 
-def _tell(_numbers: Iterator[int]) -> Iterator[tuple[str, dict[str, str]]]:
+def _tell(_numbers: Iterable[int]) -> Iterator[tuple[str, dict[str, str]]]:
     yield socket.gethostname(), installed_versions()
 
 

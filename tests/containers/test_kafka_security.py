@@ -132,9 +132,9 @@ WRONG = {
     "a user that is not there": ({"sasl.username": "nobody"}, "refuse the login"),
     "a plain client": (
         {"security.protocol": "PLAINTEXT"},
-        r"close the connection \(.*\): set security\.protocol",
+        r"hang up: set security\.protocol",
     ),
-    "no login": ({"security.protocol": "SSL"}, r"set security\.protocol"),
+    "no login": ({"security.protocol": "SSL"}, r"hang up: set security\.protocol"),
     "an unknown authority": (
         {"ssl.ca.location": None},
         r"no TLS connection .*certificate verify failed.*ssl\.ca\.location",

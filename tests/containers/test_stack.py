@@ -103,6 +103,17 @@ def test_a_worker_killed_in_mid_cell(stack: Stack, grid_id) -> None:
     stack.compose("up", "-d", "--wait", "spark-worker-1")
 
 
+def test_executors_with_another_python_are_refused(stack: Stack) -> None:
+    ran = stack.compose(
+        *("exec", "-T", "-e", "PYSPARK_PYTHON=/usr/bin/python3", "airflow-scheduler"),
+        *("keyspread", "run", "wordcount"),
+        check=False,
+    )
+    assert ran.returncode == 2, ran.stderr
+    assert "have no Python package 'pipelines'" in ran.stderr
+    assert "make executor-env" in ran.stderr
+
+
 @pytest.mark.parametrize(
     ("params", "reason"),
     [
