@@ -58,6 +58,14 @@ def test_what_the_form_says_is_what_is_planned(
 
 
 @pytest.mark.parametrize(
+    ("speed", "option"), [("max", []), ("60x", ["--speedup=60"]), ("5000/s", ["--rate=5000"])]
+)
+def test_speeds(speed: str, option: list[str]) -> None:
+    call = command.plan_call("g", {"workload": "debs-q1", "speed": speed}, None)
+    assert call == ["grid", "plan", "debs-q1", "--id=g", "--json", *option]
+
+
+@pytest.mark.parametrize(
     ("field", "good", "bad"),
     [
         ("partitioners", ["pkg", "d_choices:d=5:tie=last"], ["pgk", "pkg:", "pkg:d", "pkg d=3"]),

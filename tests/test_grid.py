@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -154,6 +155,27 @@ def test_clean_is_for_grids_at_rest_and_leaves_what_is_worth_keeping(
     assert keyspread("grid", "clean", "g1")[:2] == (0, "0 topics removed\n")
     assert keyspread("grid", "clean", "g1")[0] == 0
     assert {path.name for path in grid.path.iterdir()} == {"grid.json", "failures"}
+
+
+def test_the_previous_grid_has_the_same_cells_and_was_run(
+    keyspread: Keyspread, tmp_path: Path
+) -> None:
+    def planned(name: str, age_s: int, *, run: bool = True, **changes: Any) -> None:
+        plan = make_plan(name, replace(BASE, bootstrap=f"{name}:9092", **changes), Axes())
+        folder = make_grid_folder(tmp_path / "runs", plan)
+        os.utime(folder.path / "grid.json", (age_s, age_s))
+        if run:
+            folder.keep_failure(plan.cell(1), "why", folder.path / "no.log")
+
+    planned("oldest", 1)
+    assert keyspread("grid", "previous", "oldest")[1] == "oldest is the first of its kind\n"
+    planned("older", 2)
+    planned("other", 3, shards=3)
+    planned("planned-only", 4, run=False)
+    planned("this", 5)
+    planned("newer", 6)
+    code, out, _ = keyspread("grid", "previous", "this", "--json")
+    assert (code, json.loads(out)) == (0, {"grid": "this", "previous": "older"})
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,24 @@ def program() -> str:
 def runs_dir() -> Path:
     """Say where runs are kept: `KEYSPREAD_RUNS_DIR`, else in the checkout."""
     return Path(os.environ.get("KEYSPREAD_RUNS_DIR") or ROOT / "runs").absolute()
+
+
+def unknown_parameter(given: Iterable[str], known: Iterable[str]) -> str | None:
+    """Say which parameter of a trigger there is not: Airflow takes any, and would leave it out.
+
+    Args:
+        given: Names that the trigger gave.
+        known: Those of the DAG.
+
+    Example:
+        >>> unknown_parameter(["partitons"], ["partitions", "speed"])
+        'no parameter "partitons": the DAG has partitions, speed'
+    """
+    names = sorted(known)
+    for name in given:
+        if name not in names:
+            return f'no parameter "{name}": the DAG has {", ".join(names)}'
+    return None
 
 
 def grid_id(dag_id: str, run_id: str) -> str:
@@ -93,9 +111,11 @@ def plan_call(grid: str, params: Mapping[str, Any], source: str | None) -> list[
         if name in params:
             call.append(f"--{name}={params[name]}")
     speed = params.get("speed", "max")
-    if speed.endswith("x"):
+    if speed == "max":
+        pass
+    elif speed.endswith("x"):
         call.append(f"--speedup={speed.removesuffix('x')}")
-    elif speed.endswith("/s"):
+    else:
         call.append(f"--rate={speed.removesuffix('/s')}")
     if source is not None:
         call.append(f"--input={source}")

@@ -8,7 +8,14 @@ from typing import Any
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from keyspread_dags.command import data_call, grid_id, plan_call, program, runs_dir
+from keyspread_dags.command import (
+    data_call,
+    grid_id,
+    plan_call,
+    program,
+    runs_dir,
+    unknown_parameter,
+)
 from keyspread_dags.process import Call
 
 EXIT_BAD_INPUT = 2
@@ -80,6 +87,9 @@ class PrepareStep(GridStep):
     def execute(self, context: Any) -> list[dict[str, Any]]:
         """Give the cells, each with number and label; see `BaseOperator`."""
         params = dict(context["params"])
+        wrong = unknown_parameter(context["dag_run"].conf or (), context["dag"].params)
+        if wrong is not None:
+            raise AirflowFailException(wrong)
         making, source = data_call(params)
         if making:
             self.keyspread(*making)

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
+from pyspark.sql import SparkSession
+from rich.console import Console
 
+from partitioners.errors import InputError
 from partitioners.kafka import ensure_topic
+from partitioners.stream_names import parse_named
+from pipelines.benchmark.cell import Cell
+from pipelines.benchmark.grid.cells import Place, run_cell, run_cells
+from pipelines.benchmark.grid.folder import GridFolder, find_grid, make_grid_folder
+from pipelines.benchmark.grid.plan import Axes, make_plan
+from pipelines.benchmark.grid.steps import clean, open_numbers, prepare_topics, problems
+from pipelines.benchmark.html_report import write_report
+from pipelines.benchmark.site import Site
 from pipelines.broker import EmbeddedBroker
-from tests.integration.programs import Program, keyed_lines, run_json
+from pipelines.commands.configure import make_config
+from pipelines.topics import client_settings, try_topics
+from tests.integration.programs import Program, keyed_lines
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -23,6 +39,21 @@ NUM_RECORDS = 3_000
 @pytest.fixture
 def lines(tmp_path: Path) -> Path:
     return keyed_lines(tmp_path / "in.csv", NUM_RECORDS)
+
+
+@pytest.fixture
+def place(broker: EmbeddedBroker, spark: SparkSession) -> Place:
+    """The broker and the Spark that all tests share."""
+    settings = client_settings(broker.bootstrap, {})
+    shared = Site(broker.bootstrap, settings, spark, ())
+    return Place(
+        bootstrap=broker.bootstrap,
+        kafka={},
+        master=None,
+        console=Console(quiet=True),
+        quiet=True,
+        open_site=lambda **_wanted: contextlib.nullcontext(shared),
+    )
 
 
 @pytest.fixture
@@ -37,50 +68,70 @@ def topics_of(grid: str, bootstrap: str) -> list[str]:
     return [name for name in client.list_topics(timeout=10).topics if f"-{grid}-" in name]
 
 
-def plan(lines: Path, where: tuple[object, ...], *more: object) -> dict[str, Any]:
-    return run_json(
-        *("grid", "plan", "keyed-sum", "--input", lines, "--id", "g", *where),
-        *("--windows", "10 s/2 s", "--partitions", 2, *more),
+def planned(runs: Path, lines: Path, *partitioners: str, **changes: Any) -> GridFolder:
+    """Plan the grid `g`."""
+    base = make_config(
+        "keyed-sum",
+        run_id="grid",
+        inputs=[lines],
+        encoding="auto",
+        workload_option=None,
+        window_ms=10_000,
+        slide_ms=2_000,
+        pace=("max", 0.0),
+        emit=None,
+        top=None,
+        partitioner="key_hash",
+        partitions=2,
     )
+    axes = Axes(partitioners=[parse_named(name) for name in partitioners])
+    return make_grid_folder(runs, make_plan("g", replace(base, **changes), axes))
 
 
-def test_a_grid_is_run_and_a_failed_cell_stops_no_other(
-    lines: Path, where: tuple[object, ...], broker: EmbeddedBroker, tmp_path: Path
+def test_a_cell_that_fails_stops_no_other(
+    lines: Path, where: tuple[object, ...], place: Place, tmp_path: Path
 ) -> None:
-    """One cell cannot be run because its topic cannot be made."""
-    both = ("--partitioner", "key_hash", "--partitioner", "hot_fill")
-    assert [cell["number"] for cell in plan(lines, where, *both)["cells"]] == [1, 2]
-    found = json.loads((tmp_path / "runs" / "g" / "grid.json").read_text())
+    """The topic of one cannot be made."""
+    grid = planned(tmp_path / "runs", lines, "key_hash", "hot_fill")
+    found = json.loads((grid.path / "grid.json").read_text())
     found["cells"][0]["config"]["run_id"] = "no name for a topic"
-    (tmp_path / "runs" / "g" / "grid.json").write_text(json.dumps(found))
+    (grid.path / "grid.json").write_text(json.dumps(found))
+    grid = find_grid(grid.path.parent, "g")
 
-    program = Program("grid", "run", "--resume", "g", *where, "--json")
-    code, out, err = program.finish()
-    assert code == 1, err
-    assert program.survivors() == []
-    result = json.loads(out)
-    assert [cell["partitioner"] for cell in result["cells"]] == ["hot_fill"]
-    assert all(cell["exact"] for cell in result["cells"])
-    (problem,) = result["problems"]
-    assert problem["number"] == 1
-    assert "no name for a topic" in problem["reason"]
-    assert Path(result["report"]).is_file()
-    kept = {path.name for path in (tmp_path / "runs" / "g").iterdir()}
+    opened: list[str] = []
+
+    def counted(**wanted: Any) -> AbstractContextManager[Site]:
+        opened.append(wanted["master"])
+        return place.open_site(**wanted)
+
+    done: list[Cell] = []
+    run_cells(grid, open_numbers(grid), replace(place, open_site=counted), on_cell=done.append)
+    assert [(cell.partitioner, cell.exact) for cell in done] == [("hot_fill", True)]
+    assert len(opened) == 2, "the cell after the one that failed gets a new site"
+    assert [problem.number for problem in problems(grid)] == open_numbers(grid) == [1]
+    assert "no name for a topic" in problems(grid)[0].reason
+    write_report(grid.path)
+    assert clean(grid, place) == []
+    kept = {path.name for path in grid.path.iterdir()}
     assert kept == {"grid.json", "cells", "failures", "report.html", "run.lock"}
 
 
 def test_a_cell_is_tried_anew_and_stopped_without_a_trace(
-    lines: Path, where: tuple[object, ...], broker: EmbeddedBroker, tmp_path: Path
+    lines: Path,
+    where: tuple[object, ...],
+    place: Place,
+    broker: EmbeddedBroker,
+    tmp_path: Path,
 ) -> None:
-    plan(lines, where, "--partitioner", "pkg", "--rate", 1_000)
-    folder = tmp_path / "runs" / "g"
+    grid = planned(tmp_path / "runs", lines, "pkg", pace="rate", pace_value=1_000.0)
+    work = grid.work_path(1)
     # What an earlier try left: a topic with other partitions, and files of a checkpoint.
     ensure_topic({"bootstrap.servers": broker.bootstrap}, "keyed-sum-g-1", 5)
-    (folder / "work" / "1" / "checkpoint").mkdir(parents=True)
-    (folder / "work" / "1" / "checkpoint" / "offsets").write_text("of another topic")
+    (work / "checkpoint").mkdir(parents=True)
+    (work / "checkpoint" / "offsets").write_text("of another topic")
 
     program = Program("grid", "cell", "g", 1, *where)
-    commits = folder / "work" / "1" / "checkpoint" / "commits"
+    commits = work / "checkpoint" / "commits"
     program.wait_until(lambda: commits.is_dir() and any(commits.iterdir()), "a first batch")
     assert topics_of("g", broker.bootstrap)
     code, _, err = program.stop(signal.SIGTERM)
@@ -88,27 +139,34 @@ def test_a_cell_is_tried_anew_and_stopped_without_a_trace(
     assert "stopped by SIGTERM" in err
     assert program.survivors() == []
     assert not topics_of("g", broker.bootstrap)
-    assert [path.name for path in (folder / "work" / "1").iterdir()] == ["run.lock"]
-    assert json.loads((folder / "failures" / "1.json").read_text())["reason"] == (
-        "stopped by SIGTERM"
-    )
+    assert [path.name for path in work.iterdir()] == ["run.lock"]
+    failure = grid.read_failure(1)
+    assert failure is not None
+    assert failure["reason"] == "stopped by SIGTERM"
 
-    cell = run_json("grid", "cell", "g", 1, *where)
-    assert cell["exact"]
-    assert cell["produced"] == cell["delivered"] == NUM_RECORDS
-    assert (cell["partitions"], cell["run_id"]) == (2, "g-1")
-    assert cell == json.loads((folder / "cells" / "1.json").read_text())
-    assert not (folder / "failures" / "1.json").exists()
-    assert not list((folder / "work").iterdir())
-    assert run_json("grid", "check", "g", "--runs-dir", folder.parent)["problems"] == []
+    cell = run_cell(grid, 1, place)
+    assert cell.exact
+    assert cell.produced == cell.delivered == NUM_RECORDS
+    assert (cell.partitions, cell.run_id) == (2, "g-1")
+    assert grid.read_cell(1) == cell
+    assert grid.read_failure(1) is None
+    assert not list((grid.path / "work").iterdir())
+    assert problems(grid) == []
 
 
 def test_topics_are_tried_and_left_overs_removed(
-    lines: Path, where: tuple[object, ...], broker: EmbeddedBroker
+    lines: Path,
+    where: tuple[object, ...],
+    place: Place,
+    broker: EmbeddedBroker,
+    tmp_path: Path,
 ) -> None:
-    plan(lines, where)
-    ensure_topic({"bootstrap.servers": broker.bootstrap}, "keyed-sum-g-1", 5)
-    assert run_json("grid", "topics", "g", *where)["topics"] == ["keyed-sum-g-1"]
+    grid = planned(tmp_path / "runs", lines)
+    client = {"bootstrap.servers": broker.bootstrap}
+    ensure_topic(client, "keyed-sum-g-1", 5)
+    assert prepare_topics(grid, place) == ["keyed-sum-g-1"]
     assert not topics_of("g", broker.bootstrap)
-    ensure_topic({"bootstrap.servers": broker.bootstrap}, "keyed-sum-g-1", 5)
-    assert run_json("grid", "clean", "g", *where)["topics"] == ["keyed-sum-g-1"]
+    ensure_topic(client, "keyed-sum-g-1", 5)
+    assert clean(grid, place) == ["keyed-sum-g-1"]
+    with pytest.raises(InputError, match=r"cannot create topic .* with 100001 partitions"):
+        try_topics(client, {"keyed-sum-g-1": 100_001})

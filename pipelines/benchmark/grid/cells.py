@@ -12,6 +12,7 @@ import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +51,7 @@ class Place:
         console: Where progress goes.
         quiet: Show none.
         metrics: Where the run at work is shown.
+        open_site: Starts broker and Spark as far as they are not there.
     """
 
     bootstrap: str | None
@@ -58,6 +60,7 @@ class Place:
     console: Console
     quiet: bool
     metrics: MetricsServer | None = None
+    open_site: Callable[..., AbstractContextManager[Site]] = open_site
 
     def config(self, planned: PlannedCell) -> RunConfig:
         """The run of a cell, here."""
@@ -100,7 +103,7 @@ def run_cell(grid: GridFolder, number: int, place: Place) -> Cell:
         with (
             _told(grid, planned, work / SPARK_LOG),
             stoppable(),
-            open_site(
+            place.open_site(
                 bootstrap=config.bootstrap,
                 kafka=config.kafka,
                 broker_dir=work / "broker",
@@ -148,7 +151,7 @@ def run_cells(
     ):
         while waiting:
             first = place.config(grid.plan.cell(waiting[0]))
-            with open_site(
+            with place.open_site(
                 bootstrap=first.bootstrap,
                 kafka=first.kafka,
                 broker_dir=scratch / "broker",

@@ -93,7 +93,7 @@ class GridFolder:
 
 
 def make_grid_folder(runs_dir: Path, plan: GridPlan) -> GridFolder:
-    """Make the folder of a grid; one that is there with the same plan is left as it is.
+    """Make the folder of a grid; one that is there with the same cells is left as it is.
 
     Args:
         runs_dir: Where runs are kept.
@@ -105,11 +105,12 @@ def make_grid_folder(runs_dir: Path, plan: GridPlan) -> GridFolder:
     folder = GridFolder(runs_dir / plan.grid_id, plan)
     with writing(runs_dir, "--runs-dir"):
         if (folder.path / PLAN).is_file():
-            if find_grid(runs_dir, plan.grid_id).plan.to_json() != plan.to_json():
+            there = find_grid(runs_dir, plan.grid_id)
+            if there.plan.essentials() != plan.essentials():
                 raise InputError(
                     f"grid {plan.grid_id} is there already, with other settings: name another --id"
                 )
-            return folder
+            return there
         if folder.path.exists() and any(folder.path.iterdir()):
             raise InputError(f"{folder.path} is there and no grid: name another --id")
         folder.path.mkdir(parents=True, exist_ok=True)

@@ -107,6 +107,15 @@ class GridPlan:
         shown = {"grid": self.grid_id, "settings": dict(self.settings), "cells": cells}
         return json.dumps(shown, indent=1)
 
+    def essentials(self) -> str:
+        """What its cells are, as JSON: without the grid's id, and wherever they take place."""
+        place = ("run_id", "bootstrap", "kafka")
+        cells = [
+            {name: value for name, value in cell.config.public().items() if name not in place}
+            for cell in self.cells
+        ]
+        return json.dumps(cells, sort_keys=True)
+
     @classmethod
     def from_json(cls, text: str) -> GridPlan:
         """Read a plan back.

@@ -153,7 +153,7 @@ def previous_grid(runs_dir: Path, grid: GridFolder) -> GridFolder | None:
     Returns:
         It, or None where this is the first of its kind.
     """
-    wanted, age = _essentials(grid), _age(grid)
+    wanted, age = grid.plan.essentials(), _age(grid)
     best: GridFolder | None = None
     for path in runs_dir.glob(f"*/{PLAN}"):
         try:
@@ -164,7 +164,7 @@ def previous_grid(runs_dir: Path, grid: GridFolder) -> GridFolder | None:
             continue
         if best is not None and _age(other) <= _age(best):
             continue
-        if _essentials(other) == wanted and not any(
+        if other.plan.essentials() == wanted and not any(
             problem.reason == NOT_RUN for problem in problems(other)
         ):
             best = other
@@ -174,12 +174,3 @@ def previous_grid(runs_dir: Path, grid: GridFolder) -> GridFolder | None:
 def _age(grid: GridFolder) -> float:
     """When it was planned."""
     return (grid.path / PLAN).stat().st_mtime
-
-
-def _essentials(grid: GridFolder) -> list[dict[str, Any]]:
-    """What its cells are, wherever they took place."""
-    place = ("run_id", "bootstrap", "kafka")
-    return [
-        {name: value for name, value in cell.config.public().items() if name not in place}
-        for cell in grid.plan.cells
-    ]
