@@ -49,6 +49,11 @@ KAFKA_TUNING = {
 }
 _PYTHON_ERROR = re.compile(r"^(?!org\.|java\.|py4j\.)[A-Za-z_][\w.]*Error: .+", re.MULTILINE)
 
+# Spark waits ten seconds, whatever is set, for the Python process that it asks for a processor's
+# state. Nothing is lost where it does not come in time: the query goes on from its checkpoint.
+TOO_SLOW = "Python worker failed to connect back"
+MAX_RESTARTS = 3
+
 JAVA_GONE = (
     "Spark's Java process is gone: it was killed or ran out of memory; give it more memory if "
     "nobody killed it"
@@ -59,7 +64,7 @@ class RunningQuery:
     """A started query.
 
     Args:
-        query: Spark's.
+        begin: Starts Spark's query, from where its checkpoint is.
         listener: Hears when batches are committed.
         sink: Writes and adds up the batches.
         num_partitions: Topic partitions.
@@ -67,12 +72,14 @@ class RunningQuery:
 
     def __init__(
         self,
-        query: StreamingQuery,
+        begin: Callable[[], StreamingQuery],
         listener: ProgressListener,
         sink: BatchSink,
         num_partitions: int,
     ) -> None:
-        self._query = query
+        self._begin = begin
+        self._query = begin()
+        self._restarts = MAX_RESTARTS
         self._listener = listener
         self._sink = sink
         self._num_partitions = num_partitions
@@ -106,8 +113,7 @@ class RunningQuery:
                 return True
             try:
                 if not self._query.isActive:
-                    self._listener.detach()
-                    raise RunError(_reason(self._query.exception()))
+                    self._begin_anew_or_raise(self._query.exception())
             except (Py4JError, OSError) as error:
                 raise RunError(JAVA_GONE) from error
             left = None if deadline is None else deadline - time.monotonic()
@@ -117,12 +123,23 @@ class RunningQuery:
 
     def process_available(self) -> None:
         """Wait until all that is in the topic now is processed and committed."""
-        try:
-            self._query.processAllAvailable()
-        except StreamingQueryException as error:
+        while True:
+            try:
+                self._query.processAllAvailable()
+            except StreamingQueryException as error:
+                self._begin_anew_or_raise(error)
+            except (Py4JError, OSError) as error:
+                raise RunError(JAVA_GONE) from error
+            else:
+                return
+
+    def _begin_anew_or_raise(self, error: StreamingQueryException | None) -> None:
+        """Begin anew where a machine under load was too slow for Spark; else say what failed."""
+        if not (self._restarts and error is not None and TOO_SLOW in str(error)):
+            self._listener.detach()
             raise RunError(_reason(error)) from error
-        except (Py4JError, OSError) as error:
-            raise RunError(JAVA_GONE) from error
+        self._restarts -= 1
+        self._query = self._begin()
 
     @property
     def has_committed(self) -> bool:
@@ -306,13 +323,12 @@ def start(
     )
     progress_listener = ProgressListener(session)
     progress_listener.attach()
-    query = (
+    stream = (
         reduced.writeStream.outputMode("update")
         .foreachBatch(sink)
         .option("checkpointLocation", str(checkpoint_dir))
-        .start()
     )
-    return RunningQuery(query, progress_listener, sink, num_partitions)
+    return RunningQuery(stream.start, progress_listener, sink, num_partitions)
 
 
 def _columns(combiner: Combiner) -> list[str]:

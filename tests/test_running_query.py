@@ -30,7 +30,7 @@ def query() -> Iterator[RunningQuery]:
         gateway = JavaGateway(gateway_parameters=parameters)
         sink = SimpleNamespace(summary=QuerySummary())
         yield RunningQuery(
-            StreamingQuery(gateway.entry_point),
+            lambda: StreamingQuery(gateway.entry_point),
             ProgressListener(cast("Any", None)),
             cast(BatchSink, sink),
             1,

@@ -148,7 +148,8 @@ def test_a_producer_killed_in_mid_sync_is_dropped_and_the_others_go_on(
         # One of the same name takes its place, and starts from the table of all.
         with joined(client_config, group, "killed") as (heir, route_heir):
             route_until(lambda: not heir.is_alone and len(reducer.members) == 2, route, route_heir)
-            assert heir._state.sync[4] >= before
+            # It may read an older table first, where the topic still holds one.
+            route_until(lambda: heir._state.sync[4] >= before, route, route_heir)
 
 
 def test_routing_goes_on_when_the_topics_are_deleted_and_the_group_meets_again(

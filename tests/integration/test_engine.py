@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -303,3 +304,26 @@ def official_top() -> dict[str, list[str]]:
                 if start != "NULL"
             ]
     return answers
+
+
+def test_a_machine_too_slow_for_spark_only_takes_longer(
+    send, run, spark, tmp_path, monkeypatch
+) -> None:
+    """Spark gives a Python process ten seconds to come; the first one here takes longer."""
+    slow = tmp_path / "python"
+    slow.write_text(
+        "#!/bin/bash\n"
+        f'if [[ "$*" == *driver_worker* ]] && mkdir {tmp_path}/was_slow 2>/dev/null; then\n'
+        "  sleep 11\n"
+        "fi\n"
+        f'exec {sys.executable} "$@"\n'
+    )
+    slow.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(slow))
+    times = list(range(0, 30 * MINUTE_MS, MINUTE_MS))
+    partitions = deal(keyed(times), times, 1, slide_ms=MINUTE_MS)
+    run(send(partitions), 1).await_end()
+    assert (tmp_path / "was_slow").exists()
+    assert (
+        values_in(tmp_path / "results") == naive_sums(partitions, 10 * MINUTE_MS, MINUTE_MS).values
+    )
