@@ -27,6 +27,8 @@ Repetitions: TypeAlias = Mapping[str, Sequence[Cell]]
 """The cells of a place by partitioner."""
 
 _PERCENTILES = {0.0: "0 %", 1.0: "90 %", 2.0: "99 %", 3.0: "99.9 %"}
+# An axis of imbalance goes at least so far, so that what is even looks even.
+_LEAST_IMBALANCE = 0.1
 _END = 3.3  # where the maximum stands on that axis
 
 
@@ -89,6 +91,7 @@ def _cost_and_benefit(partitioners: Repetitions, colours: Mapping[str, int]) -> 
         y_label="imbalance",
         colours=colours,
         from_x=1.0,
+        to_y=_LEAST_IMBALANCE,
         fallback=_folded(
             title,
             ("partitioner", "fragmentation", "imbalance"),
@@ -185,6 +188,7 @@ def _imbalance_over_time(
         x_label="records sent",
         y_label="imbalance of each slot",
         colours=colours,
+        to_y=_LEAST_IMBALANCE,
         fallback=_folded(
             title, ("partitioner", "mean of the slots", "largest", "of the whole stream"), rows
         ),

@@ -238,7 +238,7 @@ def _hot_keys(partitioners: Mapping[str, Sequence[Cell]]) -> str:
             same = [each for each in cell.hot_keys if each["key"] == hot["key"]]
             row.append(figure(same[0]["num_partitions"] if same else None))
         rows.append(row)
-    return table(
+    return "<h3>Hot keys</h3>" + table(
         "The hottest keys, their share of all records, and the partitions each is on",
         ("key", "share", *first),
         rows,

@@ -24,6 +24,7 @@ def line_chart(
     colours: Mapping[str, int],
     log_y: bool = False,
     from_y: float = 0.0,
+    to_y: float | None = None,
     x_ticks: Mapping[float, str] | None = None,
     fallback: str = "",
 ) -> str:
@@ -37,6 +38,7 @@ def line_chart(
         colours: Number of each name's colour.
         log_y: Whether y is logarithmic; values of 0 then lie on the axis.
         from_y: Where a linear axis begins, unless values are below.
+        to_y: Where it ends, unless values are above; None: at the largest value.
         x_ticks: What stands below the axis, by x; None: round numbers.
         fallback: HTML of a table of the same, folded away.
 
@@ -53,7 +55,7 @@ def line_chart(
     y_scale = (
         _LogScale(ys, HEIGHT - BOTTOM, TOP)
         if log_y
-        else _Scale(min(from_y, *ys), max(ys), HEIGHT - BOTTOM, TOP)
+        else _Scale(min(from_y, *ys), _top(ys, to_y), HEIGHT - BOTTOM, TOP)
     )
     body = _axes(x_scale, y_scale, x_label, y_label, x_ticks)
     shows_dots = sum(map(len, kept.values())) <= _MOST_DOTS
@@ -82,6 +84,7 @@ def scatter_chart(
     y_label: str,
     colours: Mapping[str, int],
     from_x: float = 0.0,
+    to_y: float | None = None,
     fallback: str = "",
 ) -> str:
     """Draw a named point per series.
@@ -93,6 +96,7 @@ def scatter_chart(
         y_label: Beside the axis.
         colours: Number of each name's colour.
         from_x: Where the x axis begins, unless values are below.
+        to_y: Where the y axis ends, unless values are above; None: at the largest value.
         fallback: HTML of a table of the same, folded away.
 
     Returns:
@@ -103,7 +107,7 @@ def scatter_chart(
     ys = [y for _, y in kept.values()] or [1.0]
     # Names stand to the right of their points: leave them room there.
     x_scale = _Scale(min(from_x, *xs), max(xs), LEFT, WIDTH - RIGHT - 90)
-    y_scale = _Scale(min(0.0, *ys), max(ys), HEIGHT - BOTTOM, TOP + 8)
+    y_scale = _Scale(min(0.0, *ys), _top(ys, to_y), HEIGHT - BOTTOM, TOP + 8)
     body = _axes(x_scale, y_scale, x_label, y_label)
     taken: list[tuple[float, float]] = []
     for name, (x, y) in sorted(kept.items(), key=lambda each: each[1][::-1]):
@@ -163,6 +167,10 @@ def bar_chart(
     body.append(f'<text class="label" text-anchor="middle" x="{(left + WIDTH) / 2:.0f}" ')
     body.append(f'y="{height - 8}">{escape(x_label)}</text>')
     return _figure(title, height, body, fallback)
+
+
+def _top(values: Sequence[float], least: float | None) -> float:
+    return max(values) if least is None else max(least, *values)
 
 
 def legend(colours: Mapping[str, int]) -> str:

@@ -66,8 +66,8 @@ p { max-width: 80ch; } .faint { color: var(--faint); } a { color: var(--link); }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 caption { color: var(--faint); padding-bottom: 4px; text-align: left; }
-caption span { display: inline-block; left: 0; max-width: min(80ch, 100vw - 60px);
-  position: sticky; }
+caption span { display: block; left: 0; max-width: min(80ch, 100vw - 60px);
+  position: sticky; width: max-content; }
 th, td { padding: 4px 9px; text-align: right; border-bottom: 1px solid var(--line);
   white-space: nowrap; } thead th { background: var(--panel); position: sticky; top: 0; }
 tbody th { background: var(--back); font-weight: 500; left: 0; position: sticky; }
@@ -77,7 +77,8 @@ th button { background: none; border: 0; color: inherit; cursor: pointer; font: 
 th button::after { color: var(--faint); content: " \\2195"; }
 th[aria-sort=ascending] button::after { color: inherit; content: " \\2191"; }
 th[aria-sort=descending] button::after { color: inherit; content: " \\2193"; }
-details { font-size: 13px; } summary { color: var(--link); cursor: pointer; width: fit-content; }
+details { font-size: 13px; margin: 4px 0 12px; }
+summary { color: var(--link); cursor: pointer; width: fit-content; }
 dl { display: grid; gap: 2px 16px; grid-template-columns: max-content 1fr; } dd { margin: 0; }
 .charts { display: grid; gap: 16px;
   grid-template-columns: repeat(auto-fit, minmax(min(430px, 100%), 1fr)); }
