@@ -59,6 +59,10 @@ test-airflow: setup ## Pass the tests of the DAGs in Airflow
 	@scripts/airflow.sh
 	@$(BIN)/python -m pytest -m airflow tests/airflow $(PYTEST_ARGS)
 
+.PHONY: test-browser
+test-browser: setup ## Pass the tests of the report in Chromium
+	@$(BIN)/python -m pytest -m browser tests/browser $(PYTEST_ARGS)
+
 ##@ Develop
 .PHONY: setup
 setup: ## Make .venv from the lock files; see to a Java 17 or 21

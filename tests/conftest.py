@@ -67,10 +67,10 @@ def make_topic(client_config: dict[str, object]) -> TopicFactory:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say what a run without a Docker engine and Airflow leaves out."""
-    if config.option.markexpr == "not containers and not airflow":
+    """Say what a run without a Docker engine, Airflow and a browser leaves out."""
+    if config.option.markexpr == "not containers and not airflow and not browser":
         terminalreporter.write_line(
             "left out: tests/containers (clusters, TLS and logins, the compose stack), which need "
             "a Docker engine: run them with `make test-containers`; tests/airflow: run them with "
-            "`make test-airflow`"
+            "`make test-airflow`; tests/browser (the report in Chromium): `make test-browser`"
         )
