@@ -55,7 +55,6 @@ def benchmark_dag(
         params={name: Param(**field) for name, field in form.items()},
         tags=["keyspread", "benchmark"],
         default_args={"pool": POOL, "retries": 0, "retry_delay": RETRY_DELAY},
-        render_template_as_native_obj=True,
     ) as dag:
         prepare = PrepareStep(task_id="prepare")
         topics = GridStep(task_id="topics", step="topics")

@@ -18,8 +18,6 @@ from keyspread_dags.command import (
 )
 from keyspread_dags.process import Call
 
-EXIT_BAD_INPUT = 2
-
 
 class GridStep(BaseOperator):
     """Calls `keyspread grid STEP GRID`.
@@ -39,6 +37,7 @@ class GridStep(BaseOperator):
         """Call it; see `BaseOperator`."""
         grid = self.grid(context)
         said = self.keyspread("grid", self.step, grid, "--json")
+        self.log.info("%s", said)
         if self.asset is not None:
             context["outlet_events"][self.asset].extra = {"grid": grid, **said}
         return said
@@ -51,7 +50,7 @@ class GridStep(BaseOperator):
         """Call `keyspread`; gives the object it printed.
 
         Raises:
-            AirflowFailException: It failed in a way that another try would not mend.
+            AirflowFailException: A cell ran to its end and is not exact.
             AirflowException: It failed.
         """
         command = [program(), *arguments]
@@ -60,10 +59,10 @@ class GridStep(BaseOperator):
         self._call = Call(command, runs_dir(), self.log.info)
         outcome = self._call.run()
         if outcome.exit_code == 0:
-            self.log.info("%s", outcome.said)
             return outcome.said
         reason = self.reason(outcome.said) or outcome.reason
-        if outcome.exit_code == EXIT_BAD_INPUT or "exact" in outcome.said:
+        if "exact" in outcome.said:
+            # It ran, and its results are wrong: that is not to be tried away.
             raise AirflowFailException(reason)
         raise AirflowException(reason)
 
@@ -116,7 +115,9 @@ class CellStep(GridStep):
         """Give the figures that one looks at first; see `BaseOperator`."""
         said = self.keyspread("grid", "cell", self.grid(context), str(self.number), "--json")
         shown = ("partitioner", "partitions", "exact", "imbalance", "delivered_per_s", "latency_ms")
-        return {name: said[name] for name in shown}
+        figures = {name: said[name] for name in shown}
+        self.log.info("%s", figures)
+        return figures
 
     def reason(self, said: dict[str, Any]) -> str:
         """See `GridStep.reason`."""
