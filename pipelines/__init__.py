@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pipelines.explain import explain
     from pipelines.laws import check_laws
     from pipelines.panes import Windows
+    from pipelines.sessions import Sessions
     from pipelines.sinks import ConsoleSink, KafkaSink, MemorySink, ParquetSink, PostgresSink
     from pipelines.topic_run import Topic, run
 
@@ -49,6 +50,7 @@ _HOMES = {
     "MemorySink": "sinks",
     "ParquetSink": "sinks",
     "PostgresSink": "sinks",
+    "Sessions": "sessions",
     "TopK": "approximate",
     "Topic": "topic_run",
     "Windows": "panes",
@@ -75,6 +77,7 @@ __all__ = [
     "ParquetSink",
     "PostgresSink",
     "Quantile",
+    "Sessions",
     "Sum",
     "TopK",
     "Topic",

@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,11 +33,14 @@ from pipelines.partials import (
     encode_partials,
     merge_partials,
 )
-from pipelines.plan import WindowPlan
 from pipelines.punctuation import NO_WATERMARK_MS, find_watermarks
 from pipelines.query import Decoded, Query
 from pipelines.shards import shard_of_keys
 from pipelines.value_sets import Cells
+
+if TYPE_CHECKING:
+    from pipelines.plan import WindowPlan
+    from pipelines.sessions import Sessions
 
 
 class ShardRow(NamedTuple):
@@ -81,7 +84,7 @@ class Combiner:
     """
 
     workload: Query
-    plan: WindowPlan
+    plan: WindowPlan | Sessions
     num_shards: int
     watermark_lag_ms: int | None = None
     max_future_ms: int | None = None

@@ -32,6 +32,7 @@ from pipelines.plan import WindowPlan
 from pipelines.processor import ShardProcessor
 from pipelines.query import Query
 from pipelines.reduce import ShardReducer
+from pipelines.sessions import SessionReducer, Sessions, with_times
 from pipelines.shards import shard_labels
 from pipelines.sinks import ParquetSink, ResultWriter, Sink
 from pipelines.stages import COMBINED, REDUCED, combine_stage
@@ -200,7 +201,7 @@ def start(
     topic: str,
     num_partitions: int,
     num_shards: int,
-    windows: Windows | Sequence[Windows],
+    windows: Windows | Sequence[Windows] | Sessions,
     results_dir: Path | str,
     checkpoint_dir: Path | str,
     lateness_ms: int = 0,
@@ -224,7 +225,7 @@ def start(
         topic: The topic.
         num_partitions: Its partitions.
         num_shards: Reducers, each one Spark state partition.
-        windows: The windows; several kinds share their panes, see `plan`.
+        windows: The windows; several kinds share their panes, see `plan`. Or sessions.
         results_dir: Where the batch log goes, and Parquet files where no sinks are given.
         checkpoint_dir: Spark's checkpoint.
         lateness_ms: How far a partition's watermark stays behind its event time (mode `records`).
@@ -248,7 +249,11 @@ def start(
         InputError: An option is out of range, a sink cannot take the results, the topic has other
             partitions, or the checkpoint belongs to other settings.
     """
-    plan = WindowPlan.of(windows, workload.aggregates)
+    plan: WindowPlan | Sessions
+    if isinstance(windows, Sessions):
+        plan, workload = windows, with_times(workload)
+    else:
+        plan = WindowPlan.of(windows, workload.aggregates)
     if emit not in EMITS:
         raise InputError(f'unknown emit "{emit}": {nearest(emit, EMITS)}')
     if progress not in PROGRESS_MODES:
@@ -257,6 +262,10 @@ def start(
         raise InputError(f"num_shards must be at least 1, not {num_shards}")
     if update_ms < 0:
         raise InputError(f"update_ms must be at least 0, not {update_ms}")
+    if isinstance(windows, Sessions) and (update_ms or emit != "all"):
+        raise InputError(
+            "sessions are written when they have ended, each once: leave update_ms and emit out"
+        )
     if update_ms and emit != "all":
         raise InputError(
             f'windows that late records update are written with emit="all", not "{emit}": leave '
@@ -268,7 +277,7 @@ def start(
         "workload": workload.name,
         "num_partitions": num_partitions,
         "num_shards": num_shards,
-        "windows": ", ".join(f"{w.size_ms} ms by {w.slide_ms} ms" for w in plan.windows),
+        "windows": _windows_in_words(plan),
         "lateness_ms": lateness_ms,
         "progress": progress,
         "emit": emit,
@@ -296,9 +305,12 @@ def start(
         dead_letters,
         update_ms,
     )
-    reducer = ShardReducer(
-        workload.aggregates, plan, None if by_records else num_partitions, emit, k, update_ms
-    )
+    holding = None if by_records else num_partitions
+    reducer: ShardReducer | SessionReducer
+    if isinstance(plan, Sessions):
+        reducer = SessionReducer(workload.aggregates, plan, holding)
+    else:
+        reducer = ShardReducer(workload.aggregates, plan, holding, emit, k, update_ms)
     sink = BatchSink(writer, Path(results_dir), listener)
     # A session of its own: the number of state partitions is not the next query's affair.
     session = spark.newSession()
@@ -329,6 +341,12 @@ def start(
         .option("checkpointLocation", str(checkpoint_dir))
     )
     return RunningQuery(stream.start, progress_listener, sink, num_partitions)
+
+
+def _windows_in_words(plan: WindowPlan | Sessions) -> str:
+    if isinstance(plan, Sessions):
+        return f"sessions with a gap of {plan.gap_ms} ms"
+    return ", ".join(f"{each.size_ms} ms by {each.slide_ms} ms" for each in plan.windows)
 
 
 def _columns(combiner: Combiner) -> list[str]:

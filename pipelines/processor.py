@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from pipelines.reduce import ShardReducer
+    from pipelines.sessions import SessionReducer
 
 
 class StateStore:
@@ -49,7 +50,7 @@ class StateStore:
 class ShardProcessor(StatefulProcessor):
     """Runs a `ShardReducer`: one call per shard and batch."""
 
-    def __init__(self, reducer: ShardReducer, labels: tuple[int, ...]) -> None:
+    def __init__(self, reducer: ShardReducer | SessionReducer, labels: tuple[int, ...]) -> None:
         # By value, for the aggregates of a notebook have no module to be found in.
         self._pickled = cloudpickle.dumps(reducer)  # type: ignore[no-untyped-call]
         self._shard_of = {label: i for i, label in enumerate(labels)}
@@ -89,8 +90,8 @@ class ShardProcessor(StatefulProcessor):
             {"shard": "int32"}
         )
 
-    def _reducer(self) -> ShardReducer:
-        reducer: ShardReducer = pickle.loads(self._pickled)  # noqa: S301 - pickled above
+    def _reducer(self) -> ShardReducer | SessionReducer:
+        reducer: ShardReducer | SessionReducer = pickle.loads(self._pickled)  # noqa: S301 - pickled above
         return reducer
 
     def close(self) -> None:

@@ -238,12 +238,12 @@ def _accumulate(delta: Int64s, begins: Bools, aggregates: Aggregates) -> Int64s:
             if each.slides == "adds":
                 out[row] = running_sums(delta[row], begins)
             elif each.slides == "newest":
-                out[row] = _running_maximum(delta[row], begins, each.neutral[0])
+                out[row] = running_maximum(delta[row], begins, each.neutral[0])
         each.carry(out[rows])
     return out
 
 
-def _running_maximum(values: Int64s, begins: Bools, neutral: int) -> Int64s:
+def running_maximum(values: Int64s, begins: Bools, neutral: int) -> Int64s:
     """The largest value so far within each segment."""
     real = values != neutral
     if not real.any():

@@ -25,6 +25,7 @@ from pipelines.json_records import JsonQuery, TimeUnit
 from pipelines.metrics import LOCALHOST, MetricsServer, QueryCollector
 from pipelines.panes import Windows
 from pipelines.session import spark_session
+from pipelines.sessions import Sessions
 from pipelines.sinks import MemorySink, ParquetSink, Sink, named_sink
 from pipelines.topics import client_settings, require_answer
 
@@ -60,7 +61,7 @@ def run(
     *,
     key: str | None = None,
     aggregates: Sequence[Aggregate] = (),
-    windows: Windows | Sequence[Windows],
+    windows: Windows | Sequence[Windows] | Sessions,
     sink: Path | str | Sink | Sequence[Path | str | Sink],
     emit: engine.Emit = "all",
     order_by: Sequence[str] = ("count",),
@@ -86,8 +87,8 @@ def run(
         source: The topic.
         key: The field to group by; None: the key of the records.
         aggregates: What to compute.
-        windows: The windows; several of different sizes share one set of panes, and their results
-            one sink (see `explain` for what they cost).
+        windows: `Sessions`, or the windows; several of different sizes share one set of panes, and
+            their results one sink (see `explain` for what they cost).
         sink: Where results go: a folder for Parquet files, a sink of `pipelines.sinks`, a name
             that `pipelines.sinks.named_sink` knows, or several of these.
         emit: See `engine.start`.
@@ -196,7 +197,7 @@ def run(
 def _show_metrics(
     running: engine.RunningQuery,
     source: Topic,
-    windows: Windows | Sequence[Windows],
+    windows: Windows | Sequence[Windows] | Sessions,
     port: int,
     host: str,
 ) -> None:
@@ -206,8 +207,9 @@ def _show_metrics(
     except InputError:
         running.stop()
         raise
-    kinds = [windows] if isinstance(windows, Windows) else list(windows)
-    size_ms = kinds[0].size_ms if len(kinds) == 1 else None
+    kinds = [windows] if isinstance(windows, Windows | Sessions) else list(windows)
+    only = kinds[0] if len(kinds) == 1 else None
+    size_ms = only.size_ms if isinstance(only, Windows) else None
     labels = {"topic": source.name}
     server.show([QueryCollector(running, labels=labels, window_ms=size_ms)])
 

@@ -17,6 +17,7 @@ from pipelines.panes import Windows
 from pipelines.plan import WindowPlan
 from pipelines.punctuation import END_MS, encode_watermark
 from pipelines.reduce import ShardReducer
+from pipelines.sessions import SessionReducer, Sessions, with_times
 from pipelines.sinks import ParquetSink, ResultWriter
 from pipelines.summary import QuerySummary, batch_record
 from pipelines.workloads import Workload
@@ -49,7 +50,7 @@ class Engine:
     """The engine's stages on Python lists of rows."""
 
     workload: Workload
-    windows: Windows | Sequence[Windows]
+    windows: Windows | Sequence[Windows] | Sessions
     folder: Path
     num_partitions: int = 1
     num_shards: int = 1
@@ -61,7 +62,11 @@ class Engine:
     update_ms: int = 0
 
     def __post_init__(self) -> None:
-        self.plan = WindowPlan.of(self.windows, self.workload.aggregates)
+        self.plan: Any
+        if isinstance(self.windows, Sessions):
+            self.plan, self.workload = self.windows, with_times(self.workload)
+        else:
+            self.plan = WindowPlan.of(self.windows, self.workload.aggregates)
         by_records = self.progress == "records"
         self.combiner = Combiner(
             self.workload,
@@ -71,9 +76,11 @@ class Engine:
             update_ms=self.update_ms,
         )
         holding = None if by_records else self.num_partitions
-        self.reducer = ShardReducer(
+        self.reducer: Any = ShardReducer(
             self.workload.aggregates, self.plan, holding, self.emit, self.k, self.update_ms
         )
+        if isinstance(self.plan, Sessions):
+            self.reducer = SessionReducer(self.workload.aggregates, self.plan, holding)
         self.writer = ResultWriter(
             (ParquetSink(self.folder),),
             self.workload,

@@ -31,7 +31,7 @@ class ResultWriter:
     Args:
         sinks: Where the rows go.
         workload: Names and finishes the columns.
-        windows: The windows.
+        windows: The windows; none: sessions.
         emit: `all`, `changed` or `top`.
         k: Size of a window's top.
         updates: Whether rows may come again, with a revision number.
@@ -96,7 +96,7 @@ class ResultWriter:
 
     def write_top(self, blobs: Iterable[bytes], batch_id: int) -> int:
         """Merge the tops of the shards, which close the same windows in the same batch."""
-        by_windows: dict[Windows, list[tuple[Runs, pa.Array]]] = {}
+        by_windows: dict[Windows | None, list[tuple[Runs, pa.Array]]] = {}
         for blob in blobs:
             windows, runs, keys, _ = self.decode(blob)
             by_windows.setdefault(windows, []).append((runs, keys))
@@ -119,8 +119,8 @@ class ResultWriter:
         ]
         return top_of_windows(concat_runs(parts), keys, self.workload.aggregates, self.k), keys
 
-    def decode(self, blob: bytes) -> tuple[Windows, Runs, pa.Array, Int64s | None]:
-        """Read a blob of runs: of which windows, their keys, and their revisions."""
+    def decode(self, blob: bytes) -> tuple[Windows | None, Runs, pa.Array, Int64s | None]:
+        """Read a blob of runs: of which windows (None: sessions), their keys, and revisions."""
         batch = from_blob(blob)
         coded = batch.column("key")
         start, end = numbers(batch.column("start")), numbers(batch.column("end"))
@@ -129,12 +129,17 @@ class ResultWriter:
         key = coded.indices.to_numpy().astype(np.int64)
         runs = Runs(start, end, key, value, np.ones(len(start), dtype=bool))
         revision = numbers(batch.column(REVISION)) if REVISION in batch.schema.names else None
-        return self.windows[windows_number(batch)], runs, coded.dictionary, revision
+        number = windows_number(batch)
+        windows = None if number < 0 else self.windows[number]
+        return windows, runs, coded.dictionary, revision
 
     def _expand(
-        self, windows: Windows, runs: Runs, keys: pa.Array, revision: Int64s | None = None
+        self, windows: Windows | None, runs: Runs, keys: pa.Array, revision: Int64s | None = None
     ) -> Iterator[pa.Table]:
-        """One row per window and key, a row group at a time."""
+        """One row per window and key, a row group at a time.
+
+        A session is a row with its bounds, not a run of windows.
+        """
         if self.emit == "changed":
             runs = runs._replace(end=runs.start + 1)
         values = self.workload.finish_values(runs.value)
@@ -142,6 +147,12 @@ class ResultWriter:
             none = np.zeros(len(runs.start), dtype=np.int64)
             values.append(pa.array(none if revision is None else revision))
         finished = self.workload.finish_keys(keys)
+        if windows is None:
+            for low in range(0, len(runs.start), ROWS_PER_GROUP):
+                which = np.arange(low, min(low + ROWS_PER_GROUP, len(runs.start)))
+                key = runs.key[which].astype(np.int32)
+                yield self._rows(runs.start[which], runs.end[which], key, finished, values, which)
+            return
         lengths = runs.end - runs.start
         ends = np.cumsum(lengths)
         first = runs.start - (ends - lengths)

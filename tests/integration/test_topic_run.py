@@ -211,3 +211,44 @@ def test_late_records_update_windows_that_were_written(
         for row in results.to_dicts()
     }
     assert rows == {(0, 0): 2, (0, 1): 3, (2_000, 0): 1}
+
+
+def test_sessions_of_a_topic(spark, bootstrap, client_config, make_topic, tmp_path):
+    topic = make_topic(2)
+    producer = ordered_producer(client_config)
+    # The sessions of "a" lie in both partitions; those of "b" end by a pause each.
+    for partition, user, times in (
+        (0, "a", (0, 4_000, 50_000)),
+        (1, "a", (2_500, 6_000, 51_000)),
+        (0, "b", (51_000, 90_000)),
+        (1, "b", (20_000, 90_500)),
+    ):
+        for ts in times:
+            record = {"ts": ts, "user": user, "price": ts // 1000}
+            producer.produce(topic, json.dumps(record).encode(), partition=partition)
+    assert producer.flush(60) == 0
+    query = pipelines.run(
+        pipelines.Topic(name=topic, bootstrap=bootstrap, time="ts"),
+        key="user",
+        aggregates=[pipelines.Max("most", "price"), pipelines.Median("typical", "price")],
+        windows=pipelines.Sessions.of("3 s"),
+        sink=tmp_path / "results",
+        spark=spark,
+        lateness_ms=40_000,
+    )
+    try:
+        query.process_available()
+        progress, results = query.progress, query.results()
+    finally:
+        query.stop()
+    assert (progress.on_time, progress.late) == (10, 0)
+    found = sorted(
+        (
+            row["user"],
+            *(round(row[f"window_{at}"].timestamp() * 1000) for at in ("start", "end")),
+            *(row[name] for name in ("count", "most", "typical")),
+        )
+        for row in results.to_dicts()
+    )
+    # Watermarks stand at 50,000: what began then is still open.
+    assert found == [("a", 0, 9_000, 4, 6, 3.0), ("b", 20_000, 23_000, 1, 20, 20.0)]
