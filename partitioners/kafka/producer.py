@@ -6,7 +6,7 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from random import randrange
+from random import random
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -231,7 +231,7 @@ class PartitionedProducer:
             if self._since_poll >= _POLL_EVERY:
                 if self._is_observed:
                     # The next sampled record is 256 away in the mean, at random.
-                    self._since_poll = randrange(_POLL_EVERY) - _POLL_EVERY // 2
+                    self._since_poll = int(random() * _POLL_EVERY) - _POLL_EVERY // 2
                     self._sample(topic).add(key, partition)
                 else:
                     self._since_poll = 0

@@ -38,6 +38,11 @@ def by_label(found: list[Sample], label: str) -> dict[str, float]:
     return {sample.labels[label]: sample.value for sample in found}
 
 
+def read(port: int) -> dict[str, list[Sample]]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        return samples(answer.read().decode())
+
+
 def test_producer_and_query_show_what_they_did(
     spark: SparkSession,
     bootstrap: str,
@@ -97,8 +102,10 @@ def test_producer_and_query_show_what_they_did(
         with MetricsServer(0) as server:
             server.show([QueryCollector(query, labels={"topic": topic}, window_ms=5_000)])
             query.process_available()
-            with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as answer:
-                queried = samples(answer.read().decode())
+            queried = read(server.port)
+            while "keyspread_lag_records" not in queried:  # Spark tells of a batch after its end
+                query.await_end(0.1)
+                queried = read(server.port)
             summary = query.summary()
     finally:
         query.stop()
@@ -145,9 +152,8 @@ def test_the_server_of_a_query_ends_with_it(
         metrics_port=port,
     )
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-            assert b"keyspread_query_active" in answer.read()
+        assert read(port)["keyspread_query_active"][0].value == 1
     finally:
         query.stop()
     with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics")
+        read(port)
