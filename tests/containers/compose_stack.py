@@ -30,6 +30,8 @@ class Stack:
         folder: Keeps its passwords.
     """
 
+    project = "keyspread-test"
+
     def __init__(self, folder: Path) -> None:
         self.env_file = folder / "stack.env"
         subprocess.run(
@@ -45,7 +47,7 @@ class Stack:
     def compose(self, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Call `docker compose`."""
         ran = subprocess.run(
-            ["docker", "compose", "-p", "keyspread-test", "--env-file", self.env_file, *args],
+            ["docker", "compose", "-p", self.project, "--env-file", self.env_file, *args],
             cwd=ROOT,
             env={**os.environ, "COMPOSE_PROFILES": ""},
             capture_output=True,
