@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 import pipelines
 from partitioners.kafka import PartitionedProducer, ProducerCollector
-from pipelines.metrics import MetricsServer, QueryCollector
+from pipelines.metrics import MetricsServer
 from tests.conftest import TopicFactory
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
@@ -90,25 +90,27 @@ def test_producer_and_query_show_what_they_did(
     assert shown["keyspread_producer_imbalance"][0].value == pytest.approx(uneven)
     producer.close()
 
+    with MetricsServer(0) as taken:
+        port = taken.port
     query = pipelines.run(
         pipelines.Topic(name=topic, bootstrap=bootstrap, time="ts"),
         key="user",
         windows=pipelines.Windows(5_000, 5_000),
         sink=tmp_path / "results",
         spark=spark,
-        metrics_port=0,
+        metrics_port=port,
     )
     try:
-        with MetricsServer(0) as server:
-            server.show([QueryCollector(query, labels={"topic": topic}, window_ms=5_000)])
-            query.process_available()
-            queried = read(server.port)
-            while "keyspread_lag_records" not in queried:  # Spark tells of a batch after its end
-                query.await_end(0.1)
-                queried = read(server.port)
-            summary = query.summary()
+        query.process_available()
+        queried = read(port)
+        while "keyspread_lag_records" not in queried:  # Spark tells of a batch after its end
+            query.await_end(0.1)
+            queried = read(port)
+        summary = query.summary()
     finally:
         query.stop()
+    with pytest.raises(OSError, match="refused"):  # the server ends with its query
+        read(port)
     assert by_label(queried["keyspread_records_total"], "partition") == sent
     assert queried["keyspread_on_time_records_total"][0].value == summary.on_time
     assert queried["keyspread_late_records_total"][0].value == NUM_RECORDS - summary.on_time
@@ -137,23 +139,3 @@ def test_producer_and_query_show_what_they_did(
     for file in files:
         asked = set(re.findall(r"(?<!:)\bkeyspread_\w+", file.read_text(encoding="utf-8")))
         assert asked - there == set(), file.name
-
-
-def test_the_server_of_a_query_ends_with_it(
-    spark: SparkSession, bootstrap: str, make_topic: TopicFactory, tmp_path: Path
-) -> None:
-    with MetricsServer(0) as taken:
-        port = taken.port
-    query = pipelines.run(
-        pipelines.Topic(name=make_topic(1), bootstrap=bootstrap, time="ts"),
-        windows=pipelines.Windows.of("1 min"),
-        sink=tmp_path / "results",
-        spark=spark,
-        metrics_port=port,
-    )
-    try:
-        assert read(port)["keyspread_query_active"][0].value == 1
-    finally:
-        query.stop()
-    with pytest.raises(OSError, match="refused"):
-        read(port)
