@@ -105,7 +105,11 @@ def say(text: str) -> None:
 
 
 def prepare(settings: dict[str, str]) -> None:
-    """Make the database, and the pool in which one step runs at a time."""
+    """Make the database, and the pool in which one step runs at a time; once."""
+    made_with = (AIRFLOW.parent.parent / ".keyspread-setup").read_text(encoding="utf-8")
+    stamp = HOME / "prepared"
+    if stamp.is_file() and stamp.read_text(encoding="utf-8") == made_with:
+        return
     with (HOME / "airflow.log").open("ab") as log:
         for arguments in (("db", "migrate"), ("pools", "set", *POOL)):
             done = subprocess.run(
@@ -116,6 +120,7 @@ def prepare(settings: dict[str, str]) -> None:
                     f"`airflow {' '.join(arguments)}` failed: see {HOME / 'airflow.log'}; where "
                     "its database is of another version, remove runs/airflow"
                 )
+    stamp.write_text(made_with, encoding="utf-8")
 
 
 @contextlib.contextmanager

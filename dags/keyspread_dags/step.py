@@ -28,7 +28,9 @@ class GridStep(BaseOperator):
     """
 
     def __init__(self, *, step: str, asset: Asset | None = None, **kwargs: Any) -> None:
-        super().__init__(outlets=[asset] if asset else [], **kwargs)
+        if asset is not None:
+            kwargs["outlets"] = [asset]
+        super().__init__(**kwargs)
         self.step = step
         self.asset = asset
         self._call: Call | None = None

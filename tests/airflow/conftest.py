@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+# A program for Airflow's Python: this one cannot import it, also not to look for doctests.
+collect_ignore = ["look_at_dags.py"]
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave these tests out of a run whose `-m` is about other things."""

@@ -44,7 +44,7 @@ def airflow(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return settings
 
 
-def run(settings: dict[str, str], program: str, *arguments: str, good: bool = True) -> str:
+def run(settings: dict[str, str], program: str, *arguments: str, good: bool | None = True) -> str:
     done = subprocess.run(
         [str(BIN / program), *arguments],
         env=settings,
@@ -53,7 +53,7 @@ def run(settings: dict[str, str], program: str, *arguments: str, good: bool = Tr
         check=False,
         timeout=500,
     )
-    assert (done.returncode == 0) is good, done.stdout + done.stderr
+    assert good is None or (done.returncode == 0) is good, done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
@@ -67,6 +67,7 @@ def looked(airflow: dict[str, str]) -> dict[str, Any]:
 
 def test_every_dag_is_there_with_its_tasks(looked: dict[str, Any]) -> None:
     assert looked["import_errors"] == {}
+    assert sorted(looked["parse_seconds"]) == [f"{dag_id}.py" for dag_id in DAG_IDS]
     assert sorted(looked["dags"]) == DAG_IDS
     for dag_id, dag in looked["dags"].items():
         steps = ["cell", "clean", "prepare", "report", "topics", "verify"]
@@ -137,7 +138,18 @@ def test_a_run_ends_with_exact_cells_and_a_report(served: dict[str, str], tmp_pa
     assert not (grid / "work").exists()
 
 
-def test_an_input_that_is_not_there_fails_the_run(served: dict[str, str]) -> None:
-    conf = json.dumps({"input": "/no/such/file"})
-    out = run(served, "airflow", "dags", "test", "benchmark_gcm", "--conf", conf, good=False)
-    assert "/no/such/file: No such file or directory" in out
+@pytest.mark.parametrize(
+    ("conf", "reason"),
+    [
+        ({"input": "/no/such/file"}, "/no/such/file: No such file or directory"),
+        ({"partitons": [2]}, 'no parameter "partitons": the DAG has input, partitioners'),
+    ],
+)
+def test_what_no_schema_can_say_fails_the_first_task(
+    served: dict[str, str], conf: dict[str, Any], reason: str
+) -> None:
+    conf_text = json.dumps(conf)
+    # `dags test` ends with 0 also where the run has failed.
+    out = run(served, "airflow", "dags", "test", "benchmark_gcm", "--conf", conf_text, good=None)
+    assert reason in out
+    assert not list(Path(served["KEYSPREAD_RUNS_DIR"]).glob("benchmark-gcm-*"))
