@@ -103,7 +103,9 @@ def test_producer_and_query_show_what_they_did(
     try:
         query.process_available()
         queried = read(port)
-        while "keyspread_lag_records" not in queried:  # Spark tells of a batch after its end
+        for _ in range(600):  # Spark tells of a batch after its end
+            if "keyspread_lag_records" in queried:
+                break
             query.await_end(0.1)
             queried = read(port)
         summary = query.summary()
