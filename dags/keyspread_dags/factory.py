@@ -59,7 +59,7 @@ def benchmark_dag(
         prepare = PrepareStep(task_id="prepare")
         topics = GridStep(task_id="topics", step="topics")
         cells = CellStep.partial(
-            task_id="cell", retries=1, map_index_template="{{ task.label }}"
+            task_id="cell", retries=1, map_index_template="{{ task.title }}"
         ).expand_kwargs(prepare.output)
         verify = GridStep(task_id="verify", step="check", trigger_rule="all_done")
         report = GridStep(task_id="report", step="report", asset=Asset(f"{dag_id}_results"))

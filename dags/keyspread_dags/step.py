@@ -86,7 +86,7 @@ class PrepareStep(GridStep):
         super().__init__(step="plan", **kwargs)
 
     def execute(self, context: Any) -> list[dict[str, Any]]:
-        """Give the cells, each with number and label; see `BaseOperator`."""
+        """Give the cells, each with number and title; see `BaseOperator`."""
         params = dict(context["params"])
         wrong = unknown_parameter(context["dag_run"].conf or (), context["dag"].params)
         if wrong is not None:
@@ -94,10 +94,8 @@ class PrepareStep(GridStep):
         making, source = data_call(params)
         if making:
             self.keyspread(*making)
-        cells: list[dict[str, Any]] = self.keyspread(
-            *plan_call(self.grid(context), params, source)
-        )["cells"]
-        return cells
+        said = self.keyspread(*plan_call(self.grid(context), params, source))
+        return [{"number": cell["number"], "title": cell["label"]} for cell in said["cells"]]
 
 
 class CellStep(GridStep):
@@ -105,13 +103,13 @@ class CellStep(GridStep):
 
     Args:
         number: Of the cell.
-        label: Its name in the grid view.
+        title: Its name in the grid view.
     """
 
-    def __init__(self, *, number: int, label: str, **kwargs: Any) -> None:
+    def __init__(self, *, number: int, title: str, **kwargs: Any) -> None:
         super().__init__(step="cell", **kwargs)
         self.number = number
-        self.label = label
+        self.title = title
 
     def execute(self, context: Any) -> dict[str, Any]:
         """Give the figures that one looks at first; see `BaseOperator`."""
