@@ -5,7 +5,9 @@ from __future__ import annotations
 from copy import copy
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.blobs import Int64s, numbers
 from pipelines.ring import Changes
@@ -15,7 +17,8 @@ class KeyTable:
     """Ids, running totals and pending changes per key.
 
     An id is held for as long as a pending change refers to it: a key that lives in a window has its
-    deduction pending, so an id without one has no total either and is free.
+    deduction pending, so an id without one has no total either and is free. Keys stay in Arrow: a
+    shard may have millions.
 
     Args:
         neutral: int64[num_rows, 1], the totals of no records.
@@ -31,12 +34,12 @@ class KeyTable:
     ) -> None:
         self._neutral = neutral
         self.num_lanes = num_lanes
-        self._keys: list[bytes | None] = keys.to_pylist()
+        # Where in `_known` the key of each id stands; that of a free id says nothing.
+        self._known = keys
+        self._place: Int64s = np.arange(len(keys))
         self.totals = totals.copy()
         self._pending = pending.copy()
-        used = np.flatnonzero(pending).tolist()
-        self._ids = {self._keys[i]: i for i in used}
-        self._free = np.flatnonzero(pending == 0)[::-1].tolist()
+        self._used: npt.NDArray[np.bool_] = pending > 0
 
     @classmethod
     def empty(cls, neutral: Int64s, num_lanes: int = 1) -> KeyTable:
@@ -51,60 +54,75 @@ class KeyTable:
         other = copy(self)
         other.totals = self.totals.copy()
         other._pending = self._pending.copy()
+        other._used = self._used.copy()
         return other
 
     def __len__(self) -> int:
-        return len(self._keys)
+        return len(self._place)
 
     @property
     def live(self) -> int:
         """How many ids are in use."""
-        return len(self._ids)
+        return int(self._used.sum())
 
     def ids(self, keys: pa.Array) -> Int64s:
-        """The ids of keys, new ones where a key has none."""
-        values = keys.to_pylist()
-        for key in values:
-            if key not in self._ids:
-                self._ids[key] = self._free.pop() if self._free else len(self._keys)
-                if self._ids[key] == len(self._keys):
-                    self._keys.append(key)
-                else:
-                    self._keys[self._ids[key]] = key
-        grown = len(self._keys) - self.totals.shape[1]
+        """The ids of keys, new ones where a key has none.
+
+        Each call looks up all keys there are, so call it once for many.
+        """
+        coded = pc.dictionary_encode(keys, null_encoding="encode")
+        used = np.flatnonzero(self._used)
+        known = self._known.take(pa.array(self._place[used]))
+        found = pc.index_in(coded.dictionary, value_set=known)
+        fresh = found.is_null().to_numpy(zero_copy_only=False)
+        ids = np.empty(len(fresh), dtype=np.int64)
+        ids[~fresh] = used[found.drop_null().to_numpy()]
+        ids[fresh] = self._add(coded.dictionary.filter(pa.array(fresh)))
+        return np.asarray(ids[coded.indices.to_numpy()])
+
+    def _add(self, keys: pa.Array) -> Int64s:
+        """Give ids to keys that have none: free ones first."""
+        free = np.flatnonzero(~self._used)[: len(keys)]
+        grown = len(keys) - len(free)
+        ids = np.concatenate([free, np.arange(grown) + len(self)])
         if grown:
+            none = np.zeros(grown, dtype=np.int64)
             self.totals = np.concatenate(
                 [self.totals, np.repeat(self._neutral, grown, axis=1)], axis=1
             )
-            self._pending = np.concatenate([self._pending, np.zeros(grown, dtype=np.int64)])
-        return np.array([self._ids[key] for key in values], dtype=np.int64)
+            self._pending = np.concatenate([self._pending, none])
+            self._place = np.concatenate([self._place, none])
+            self._used = np.concatenate([self._used, none > 0])
+        # A copy of the table may have the old array.
+        self._place = self._place.copy()
+        self._place[ids] = np.arange(len(keys)) + len(self._known)
+        self._known = pa.concat_arrays([self._known, keys])
+        self._used[ids] = True
+        return ids
 
     def hold(self, changes: Changes) -> None:
         """Count changes that wait."""
-        self._pending += np.bincount(changes.key, minlength=len(self._keys))
+        self._pending += np.bincount(changes.key, minlength=len(self))
 
     def release(self, changes: Changes) -> None:
         """Count changes that wait no longer."""
-        self._pending -= np.bincount(changes.key, minlength=len(self._keys))
+        self._pending -= np.bincount(changes.key, minlength=len(self))
 
     def free_unused(self) -> None:
         """Give up ids no pending change refers to; what was read of them must be used by then."""
-        for i in np.flatnonzero(self._pending == 0).tolist():
-            key = self._keys[i]
-            if self._ids.get(key, -1) == i:
-                del self._ids[key]
-                self._free.append(i)
-                self._keys[i] = b""
-        self._free.sort(reverse=True)
-        self.totals[:, self._pending == 0] = self._neutral
+        self._used = self._pending > 0
+        self.totals[:, ~self._used] = self._neutral
 
     def keys(self) -> pa.Array:
         """The key of each id."""
-        return pa.array(self._keys, type=pa.binary())
+        return self._known.take(pa.array(self._place))
 
     def to_batch(self) -> pa.RecordBatch:
         """The table as Arrow columns: key, pending, and the totals by row."""
-        columns = {"key": self.keys(), "pending": pa.array(self._pending)}
+        keys = self.keys()
+        if not self._used.all():
+            keys = pc.if_else(pa.array(self._used), keys, pa.scalar(b"", type=pa.binary()))
+        columns = {"key": keys, "pending": pa.array(self._pending)}
         columns |= {f"total{i}": pa.array(row) for i, row in enumerate(self.totals)}
         return pa.RecordBatch.from_pydict(columns)
 
@@ -112,6 +130,5 @@ class KeyTable:
     def from_batch(cls, batch: pa.RecordBatch, neutral: Int64s, num_lanes: int) -> KeyTable:
         """The reverse of `to_batch`."""
         totals = np.stack([numbers(batch.column(f"total{i}")) for i in range(len(neutral))])
-        return cls(
-            neutral, num_lanes, batch.column("key"), totals, numbers(batch.column("pending"))
-        )
+        pending = numbers(batch.column("pending"))
+        return cls(neutral, num_lanes, batch.column("key"), totals, pending)

@@ -119,9 +119,7 @@ class ShardReducer:
         self._check_partitions(rows)
         progress = [json.loads(row.progress) for row in rows]
         counts = {"on_time": 0, "late": 0, "partial_rows": 0}
-        for row in rows:
-            if row.partials:
-                self._take(row, meta, table, lanes, counts)
+        self._take([row for row in rows if row.partials], meta, table, lanes, counts)
         for each in progress:
             known_ms = meta.watermarks_ms.get(each["partition"], NO_WATERMARK_MS)
             meta.watermarks_ms[each["partition"]] = max(known_ms, each["watermark_ms"])
@@ -196,17 +194,28 @@ class ShardReducer:
 
     def _take(
         self,
-        row: ShardRow,
+        rows: list[ShardRow],
         meta: Meta,
         table: KeyTable,
         lanes: dict[int, Lane],
         counts: dict[str, int],
     ) -> None:
-        """Give one task's partials to all kinds of windows, each in its own panes."""
-        partials = decode_partials(row.partials, self.aggregates)
-        watermark_ms = meta.watermarks_ms.get(row.partition, NO_WATERMARK_MS) - self.update_ms
-        self._count(partials, watermark_ms, meta, counts)
-        ids = table.ids(partials.keys)
+        """Give each task's partials to all kinds of windows."""
+        if not rows:
+            return
+        decoded = [decode_partials(row.partials, self.aggregates) for row in rows]
+        ids = table.ids(pa.concat_arrays([partials.keys for partials in decoded]))
+        at = 0
+        for row, partials in zip(rows, decoded, strict=True):
+            watermark_ms = meta.watermarks_ms.get(row.partition, NO_WATERMARK_MS) - self.update_ms
+            self._count(partials, watermark_ms, meta, counts)
+            self._give(partials, ids[at : at + len(partials.keys)], watermark_ms, lanes)
+            at += len(partials.keys)
+
+    def _give(
+        self, partials: Partials, ids: Int64s, watermark_ms: int, lanes: dict[int, Lane]
+    ) -> None:
+        """Give partials to all kinds of windows, each in its own panes."""
         levels = {-1: partials}
         for step in self.plan.steps:
             found = levels[step.level]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipelines.aggregates import SMALLEST, Aggregates
 from pipelines.blobs import Int64s
@@ -17,10 +18,9 @@ _WINDOWS_PER_STEP = 128
 
 def key_ranks(keys: pa.Array) -> Int64s:
     """The place of each key in the order of bytes; null comes first."""
-    values = keys.to_pylist()
-    order = sorted(range(len(values)), key=lambda i: (values[i] is not None, values[i] or b""))
-    ranks = np.empty(len(values), dtype=np.int64)
-    ranks[order] = np.arange(len(values))
+    order = pc.array_sort_indices(keys, null_placement="at_start").to_numpy()
+    ranks = np.empty(len(keys), dtype=np.int64)
+    ranks[order] = np.arange(len(keys))
     return ranks
 
 

@@ -157,7 +157,7 @@ XS = [0, 1, -1, 7, -13, 250, 10**6, 999_999_999_999_999_999, -(10**18) + 1]
 NUM_RECORDS = 90
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     size_ms=st.integers(1, 40),
     slide_ms=st.integers(1, 40),

@@ -121,7 +121,7 @@ def values_of(engine: Engine, windows: Windows) -> Values:
     return values
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     several=kinds(),
     jitter_ms=st.integers(0, 60),

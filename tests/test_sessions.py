@@ -72,7 +72,7 @@ def keyed(times: Sequence[int], seed: int) -> list[Row]:
     ]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     gap_ms=st.integers(1, 60),
     jitter_ms=st.integers(0, 80),

@@ -55,7 +55,7 @@ def watermark_of(rows: Sequence[Row]) -> int:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     size_ms=st.integers(1, 40),
     slide_ms=st.integers(1, 40),
