@@ -175,13 +175,15 @@ def place_names(places: Iterable[Place]) -> dict[Place, str]:
         places: All there are.
     """
     known = [dict(place) for place in places]
-    varying = {
-        name
-        for place in known
-        for name, value in place.items()
-        if any(other.get(name) != value for other in known)
-    }
-    return {tuple(place.items()): _place_name(place, varying) for place in known}
+    names = {}
+    for place in known:
+        # What follows from the workload does not tell two places of it apart.
+        same = [other for other in known if other["workload"] == place["workload"]]
+        varying = {
+            name for name, value in place.items() if any(other.get(name) != value for other in same)
+        }
+        names[tuple(place.items())] = _place_name(place, varying)
+    return names
 
 
 def _place_name(place: dict[str, str], varying: set[str]) -> str:

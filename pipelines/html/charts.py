@@ -262,7 +262,7 @@ def _axes(
         x_ticks = {tick: number(tick) for tick in x_scale.ticks()}
     for tick, text in x_ticks.items():
         x = x_scale(tick)
-        if x > right + 1:
+        if not LEFT - 1 <= x <= right + 1:
             continue
         body.append(f'<text class="tick" text-anchor="middle" x="{x:.1f}" y="{bottom + 16}">')
         body.append(f"{escape(text)}</text>")

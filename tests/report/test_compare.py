@@ -176,6 +176,15 @@ def test_windows_are_named_where_they_differ() -> None:
     ]
 
 
+def test_what_follows_from_the_workload_is_not_named() -> None:
+    cells = [make_cell(window_ms=60_000), make_cell(workload="gcm-q1", window_ms=1_000)]
+    found = compare(folder("a", cells), folder("b", cells))
+    assert list(found.repetitions) == [
+        "wordcount, 2 partitions, key_hash",
+        "gcm-q1, 2 partitions, key_hash",
+    ]
+
+
 @pytest.mark.parametrize("tolerance", [-0.1, float("nan"), float("inf")])
 def test_a_tolerance_is_a_fraction(tolerance: float) -> None:
     a = folder("a", [make_cell()])
