@@ -59,7 +59,7 @@ python=$(find_python) || die "Python 3.11 or later is missing; install it with: 
 has_java || apt_install "Java 17 or 21 is missing" openjdk-17-jre-headless openjdk-21-jre-headless
 
 stamp=.venv/.keyspread-setup
-wanted=$(cat requirements*.lock pyproject.toml scripts/setup.sh | sha256sum; "$python" -V; pwd)
+wanted=$(cat requirements{,-setup,-kafka-python-2}.lock pyproject.toml scripts/setup.sh | sha256sum; "$python" -V; pwd)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then exit 0; fi
 
 say "setup: installing the pinned packages into .venv (about 700 MB, once)"
