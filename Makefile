@@ -85,6 +85,8 @@ bench: setup ## Run every benchmark; each prints ratios measured side by side
 	@$(BIN)/keyspread bench producer
 	@$(BIN)/keyspread bench windows
 	@$(BIN)/keyspread bench split
+	@$(BIN)/keyspread bench aggregates
+	@$(BIN)/keyspread bench workloads
 
 .PHONY: lock
 lock: setup ## Resolve the lock files anew
@@ -108,7 +110,7 @@ lock: setup ## Resolve the lock files anew
 clean: ## Remove runs, environments and caches of this checkout, and the stack with its data
 	@if [ -f .env ] && docker info >/dev/null 2>&1; then \
 		COMPOSE_PROFILES='*' docker compose down --volumes --remove-orphans; fi
-	@rm -rf runs dist .venv .venv-kafka-python-2 .venv-containers .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	@rm -rf runs dist .venv .venv-kafka-python-2 .venv-containers .venv-airflow .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: help
