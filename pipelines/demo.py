@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from pipelines.benchmark.progress import RunProgress, input_bytes, progress_bars
 from pipelines.benchmark.report import cells_table, run_summary
 from pipelines.benchmark.run import execute
 from pipelines.benchmark.site import QUICK_START, open_site
+from pipelines.benchmark.verify import Answers
 from pipelines.interrupt import stoppable
 from pipelines.run_lock import RunLock
 
@@ -63,8 +65,11 @@ def run_demo(
 
     # Nobody resumes a demo: its broker's data and Spark's files go when it ends.
     scratch = runs_dir / f".demo-{demo_id}"
+    # Both runs of a workload must have the same: the oracle is asked once.
+    answers = Answers()
     try:
         with (
+            contextlib.closing(answers),
             stoppable(),
             open_site(
                 bootstrap=None,
@@ -82,7 +87,9 @@ def run_demo(
                     title = f"{config.workload} {config.partitioner}"
                     size = input_bytes(config.inputs)
                     progress = RunProgress(bars, title, size, shown=not quiet)
-                    cell = execute(config, folder, site, resumed=False, progress=progress)
+                    cell = execute(
+                        config, folder, site, resumed=False, progress=progress, answers=answers
+                    )
                 shutil.rmtree(folder / "checkpoint", ignore_errors=True)
                 cells.append(cell)
                 if not quiet:
