@@ -72,11 +72,12 @@ def require_answer(settings: Mapping[str, Any], otherwise: str = "") -> None:
         if _refuse_connections(servers):
             raise InputError(f"nobody listens at the Kafka servers {servers}: {mend}")
         try:
-            client.list_topics(timeout=FIRST_ANSWER_SECONDS)
+            client.list_topics(timeout=min(FIRST_ANSWER_SECONDS, ANSWER_SECONDS))
         except KafkaException:
             # A refusal would be tried again until the time is up; a slow start is worth waiting.
             raise_if_refused(settings)
-            client.list_topics(timeout=ANSWER_SECONDS - FIRST_ANSWER_SECONDS)
+            # Below 0 would be for ever.
+            client.list_topics(timeout=max(0.1, ANSWER_SECONDS - FIRST_ANSWER_SECONDS))
     except InputError:
         raise
     except (KafkaException, ValueError, TypeError) as error:
