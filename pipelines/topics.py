@@ -187,7 +187,15 @@ def try_topics(settings: Mapping[str, Any], topics: Mapping[str, int]) -> None:
     require_answer(settings)
     admin = AdminClient(admin_settings(settings))
     wanted = [NewTopic(topic, partitions, -1) for topic, partitions in topics.items()]
-    answers = admin.create_topics(wanted, validate_only=True, request_timeout=PATIENCE_SECONDS)
+    try:
+        answers = admin.create_topics(wanted, validate_only=True, request_timeout=PATIENCE_SECONDS)
+    except ValueError as error:
+        # What librdkafka itself finds wrong; it names the topic.
+        most = max(topics, key=topics.__getitem__)
+        raise InputError(
+            f'cannot create topic "{most}" with {topics[most]} partitions ({error}): choose '
+            "another number"
+        ) from error
     for topic, answer in answers.items():
         try:
             answer.result(PATIENCE_SECONDS)

@@ -148,7 +148,9 @@ def test_a_cell_is_tried_anew_and_stopped_without_a_trace(
     assert cell.exact
     assert cell.produced == cell.delivered == NUM_RECORDS
     assert (cell.partitions, cell.run_id) == (2, "g-1")
-    assert grid.read_cell(1) == cell
+    kept = grid.read_cell(1)
+    assert kept is not None
+    assert kept.to_json() == cell.to_json()
     assert grid.read_failure(1) is None
     assert not list((grid.path / "work").iterdir())
     assert problems(grid) == []
