@@ -49,11 +49,7 @@ def aggregate_records(
     met: Int64s | None,
     columns: dict[str, Int64s],
 ) -> Partials:
-    """Group records by pane, key and watermark met.
-
-    Where the pair (pane, key) fits one int64 and nothing is late, as nearly always, that is the
-    only group column: Polars groups one integer twice as fast as three.
-    """
+    """Group records by pane, key and watermark met."""
     states = [state for each in aggregates.all for state in each.create(columns)]
     tags = np.full(len(key), ON_TIME, dtype=np.int64) if met is None else met
     ones = np.ones(len(key), dtype=np.int64)
@@ -62,17 +58,7 @@ def aggregate_records(
         each = Cells(pane, tags, key, aggregates.cell_values(name, columns), ones)
         absent, _ = aggregates.value_rules(name)
         cells[name] = count_cells([each if absent is None else each.where(each.value != absent)])
-    low = int(pane.min())
-    if met is None and (int(pane.max()) - low + 1) * len(keys) < 2**62:
-        groups, combined = combine_groups(
-            {"group": (pane - low) * len(keys) + key}, states, aggregates
-        )
-        codes = groups["group"]
-        pane, key = codes // len(keys) + low, codes % len(keys)
-        on_time = np.full(len(codes), ON_TIME, dtype=np.int64)
-        return Partials(keys, pane, on_time, key, combined, cells)
-    groups, combined = combine_groups({"pane": pane, "met": tags, "key": key}, states, aggregates)
-    return Partials(keys, groups["pane"], groups["met"], groups["key"], combined, cells)
+    return Partials(keys, *_combine_rows(pane, met, key, len(keys), states, aggregates), cells)
 
 
 def merge_partials(parts: list[Partials], aggregates: Aggregates) -> Partials:
@@ -87,26 +73,18 @@ def merge_partials(parts: list[Partials], aggregates: Aggregates) -> Partials:
     coded = pc.dictionary_encode(pa.concat_arrays([p.keys for p in parts]), null_encoding="encode")
     code = coded.indices.to_numpy().astype(np.int64)
     before = np.cumsum([0, *(len(p.keys) for p in parts)]).tolist()
-    keys = [code[p.key + shift] for p, shift in zip(parts, before[:-1], strict=True)]
-    groups, combined = combine_groups(
-        {
-            "pane": np.concatenate([p.pane for p in parts]),
-            "met": np.concatenate([p.met for p in parts]),
-            "key": np.concatenate(keys),
-        },
-        list(np.concatenate([p.states for p in parts], axis=1)),
-        aggregates,
-    )
-    cells = {
-        name: count_cells(
-            [
-                p.cells[name]._replace(key=code[p.cells[name].key + shift])
-                for p, shift in zip(parts, before[:-1], strict=True)
-            ]
+    moved = [
+        part._replace(
+            keys=coded.dictionary,
+            key=code[part.key + shift],
+            cells={
+                name: cells._replace(key=code[cells.key + shift])
+                for name, cells in part.cells.items()
+            },
         )
-        for name in aggregates.value_columns
-    }
-    return Partials(coded.dictionary, groups["pane"], groups["met"], groups["key"], combined, cells)
+        for part, shift in zip(parts, before[:-1], strict=True)
+    ]
+    return consolidate(concat_partials(moved), aggregates)
 
 
 def concat_partials(parts: Sequence[Partials]) -> Partials:
@@ -128,18 +106,37 @@ def concat_partials(parts: Sequence[Partials]) -> Partials:
 def consolidate(partials: Partials, aggregates: Aggregates) -> Partials:
     """Combine rows of the same pane, key and watermark met."""
     cells = {name: count_cells([each]) for name, each in partials.cells.items()}
-    pane, met, key = partials.pane, partials.met, partials.key
-    states = list(partials.states)
+    met = None if (partials.met == ON_TIME).all() else partials.met
+    rows = _combine_rows(
+        partials.pane, met, partials.key, len(partials.keys), list(partials.states), aggregates
+    )
+    return Partials(partials.keys, *rows, cells)
+
+
+def _combine_rows(
+    pane: Int64s,
+    met: Int64s | None,
+    key: Int64s,
+    num_keys: int,
+    states: Sequence[Int64s],
+    aggregates: Aggregates,
+) -> tuple[Int64s, Int64s, Int64s, Int64s]:
+    """Combine rows of one pane, key and watermark met (None: all on time): these, and states.
+
+    Where the pair (pane, key) fits one int64 and nothing is late, as nearly always, that is the
+    only group column: Polars groups one integer twice as fast as three.
+    """
     low = int(pane.min(initial=0))
-    span = int(pane.max(initial=0)) - low + 1
-    if (met == ON_TIME).all() and span * len(partials.keys) < 2**62:
-        codes = (pane - low) * len(partials.keys) + key
-        groups, combined = combine_groups({"group": codes}, states, aggregates)
-        pane, key = np.divmod(groups["group"], max(1, len(partials.keys)))
-        met = np.full(len(pane), ON_TIME, dtype=np.int64)
-        return Partials(partials.keys, pane + low, met, key, combined, cells)
-    groups, combined = combine_groups({"pane": pane, "met": met, "key": key}, states, aggregates)
-    return Partials(partials.keys, groups["pane"], groups["met"], groups["key"], combined, cells)
+    if met is None and (int(pane.max(initial=0)) - low + 1) * num_keys < 2**62:
+        groups, combined = combine_groups(
+            {"group": (pane - low) * num_keys + key}, states, aggregates
+        )
+        row_pane, row_key = np.divmod(groups["group"], max(1, num_keys))
+        on_time = np.full(len(row_pane), ON_TIME, dtype=np.int64)
+        return row_pane + low, on_time, row_key, combined
+    tags = np.full(len(key), ON_TIME, dtype=np.int64) if met is None else met
+    groups, combined = combine_groups({"pane": pane, "met": tags, "key": key}, states, aggregates)
+    return groups["pane"], groups["met"], groups["key"], combined
 
 
 def combine_groups(

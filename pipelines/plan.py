@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -79,12 +78,19 @@ class WindowPlan:
         windows: One or several kinds, of different sizes.
         last_ms: Parts at the end of each window that aggregates look at.
 
+    Attributes:
+        panes: The common panes.
+        steps: See `_steps`.
+
     Raises:
         InputError: Two are of one size, so their rows could not be told apart; or see `Panes`.
     """
 
     windows: tuple[Windows, ...]
     last_ms: tuple[int, ...] = ()
+    # Made where the query is started, and shipped: not anew for every batch.
+    panes: Panes = field(init=False, compare=False, repr=False)
+    steps: tuple[Step, ...] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.windows:
@@ -96,6 +102,8 @@ class WindowPlan:
                     f"two of the windows are of {size:,} ms, so their rows could not be told "
                     "apart: name each size once"
                 )
+        object.__setattr__(self, "panes", Panes(self.windows, self.last_ms))
+        object.__setattr__(self, "steps", self._steps())
 
     @classmethod
     def of(cls, windows: Windows | Sequence[Windows], aggregates: Aggregates) -> WindowPlan:
@@ -104,13 +112,7 @@ class WindowPlan:
         rules = [aggregates.value_rules(column)[1] for column in aggregates.value_columns]
         return cls(several, tuple(sorted({last for last in rules if last is not None})))
 
-    @cached_property
-    def panes(self) -> Panes:
-        """The common panes."""
-        return Panes(self.windows, self.last_ms)
-
-    @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def _steps(self) -> tuple[Step, ...]:
         """How to get at the panes of each kind of windows, in an order in which it can be done."""
         own = [Panes([each], self.last_ms) for each in self.windows]
         density = [each.num_in_period / each.period_ms for each in own]

@@ -120,10 +120,7 @@ class ShardReducer:
         progress = [json.loads(row.progress) for row in rows]
         counts = {"on_time": 0, "late": 0, "partial_rows": 0}
         self._take([row for row in rows if row.partials], meta, table, lanes, counts)
-        for each in progress:
-            known_ms = meta.watermarks_ms.get(each["partition"], NO_WATERMARK_MS)
-            meta.watermarks_ms[each["partition"]] = max(known_ms, each["watermark_ms"])
-        frontier_ms = self._frontier_ms(meta, progress)
+        frontier_ms = raise_watermarks(meta.watermarks_ms, progress, self.num_partitions)
         blobs: list[bytes] = []
         windows, last = [], []
         keys: pa.Array | None = None
@@ -181,16 +178,6 @@ class ShardReducer:
         if blob is None:
             return KeyTable.empty(neutral, num_lanes)
         return KeyTable.from_batch(from_blob(blob), neutral, num_lanes)
-
-    def _frontier_ms(self, meta: Meta, progress: list[dict[str, Any]]) -> int:
-        """The time all partitions that hold windows back have passed."""
-        if self.num_partitions is None:
-            holding = [each["partition"] for each in progress]
-        else:
-            holding = list(range(self.num_partitions))
-        return min(
-            (meta.watermarks_ms.get(p, NO_WATERMARK_MS) for p in holding), default=NO_WATERMARK_MS
-        )
 
     def _take(
         self,
@@ -291,6 +278,30 @@ class ShardReducer:
             [window, None if name is None else name.hex(), *values]
             for name, values in zip(names, top.value.T.tolist(), strict=True)
         ]
+
+
+def raise_watermarks(
+    watermarks_ms: dict[int, int], progress: list[dict[str, Any]], num_partitions: int | None
+) -> int:
+    """Note how far partitions have come, in place.
+
+    Args:
+        watermarks_ms: The watermark of each partition that was heard of.
+        progress: What the tasks of a batch told.
+        num_partitions: How many hold windows back; None: those with rows in the batch.
+
+    Returns:
+        The time that all partitions which hold windows back have passed.
+    """
+    for each in progress:
+        known_ms = watermarks_ms.get(each["partition"], NO_WATERMARK_MS)
+        watermarks_ms[each["partition"]] = max(known_ms, each["watermark_ms"])
+    holding = (
+        [each["partition"] for each in progress]
+        if num_partitions is None
+        else range(num_partitions)
+    )
+    return min((watermarks_ms.get(p, NO_WATERMARK_MS) for p in holding), default=NO_WATERMARK_MS)
 
 
 def _moved(

@@ -20,7 +20,8 @@ import json
 import time
 from collections.abc import Iterable
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from pipelines.partials import ON_TIME, combine_groups, decode_partials
 from pipelines.pending import Store
 from pipelines.punctuation import NO_WATERMARK_MS
 from pipelines.query import Query
-from pipelines.reduce import RUNS_PER_BLOB, ShardOutput, encode_runs
+from pipelines.reduce import RUNS_PER_BLOB, ShardOutput, encode_runs, raise_watermarks
 from pipelines.ring import Bools, Runs, running_maximum
 from pipelines.value_sets import Cells, ValueSet, cell_changes, count_cells
 
@@ -70,7 +71,7 @@ class Sessions:
         """Sessions by their gap in words, such as "30 min"."""
         return cls(parse_duration_ms(gap))
 
-    @property
+    @cached_property
     def panes(self) -> Panes:
         """The stretches by which records are combined, and by which watermarks count."""
         pane_ms = max(1, self.gap_ms // PANES_PER_GAP)
@@ -130,10 +131,6 @@ class SessionReducer:
     aggregates: Aggregates
     sessions: Sessions
     num_partitions: int | None
-    panes: Panes = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "panes", self.sessions.panes)
 
     def process(self, store: Store, rows: Iterable[ShardRow]) -> ShardOutput:
         """Take the rows of one batch, write out the sessions that have ended, keep the others."""
@@ -151,15 +148,12 @@ class SessionReducer:
             if row.partials:
                 known = watermarks.get(row.partition, NO_WATERMARK_MS)
                 parts.append(self._take(row, max(known, meta["ended_ms"]), counts))
-        for each in progress:
-            known = watermarks.get(each["partition"], NO_WATERMARK_MS)
-            watermarks[each["partition"]] = max(known, each["watermark_ms"])
-        holding = range(self.num_partitions) if self.num_partitions else watermarks_of(progress)
-        frontier = min((watermarks.get(p, NO_WATERMARK_MS) for p in holding), default=None)
-        if frontier is not None:
-            meta["ended_ms"] = max(meta["ended_ms"], frontier)
+        frontier_ms = raise_watermarks(watermarks, progress, self.num_partitions)
+        meta["ended_ms"] = max(meta["ended_ms"], frontier_ms)
         merged = self._merge(parts)
-        passed = int(self.panes.start_ms(self.panes.of(np.array([meta["ended_ms"]])))[0])
+        passed = int(
+            self.sessions.panes.start_ms(self.sessions.panes.of(np.array([meta["ended_ms"]])))[0]
+        )
         over = self._row(merged, LAST) + self.sessions.gap_ms <= passed
         blobs = self._emit(_where(merged, over))
         left = _where(merged, ~over)
@@ -182,7 +176,7 @@ class SessionReducer:
     def _take(self, row: ShardRow, watermark_ms: int, counts: dict[str, int]) -> _Stretches:
         """The partials of one task that are not late."""
         partials = decode_partials(row.partials, self.aggregates)
-        known = int(self.panes.of(np.array([watermark_ms]))[0])
+        known = int(self.sessions.panes.of(np.array([watermark_ms]))[0])
 
         def late(pane: Int64s, met: Int64s) -> Bools:
             return np.asarray(pane < np.maximum(known, np.where(met == ON_TIME, known, met)))
@@ -293,11 +287,6 @@ class SessionReducer:
             arrays = [pa.array(column) for column in (cells.key, cells.value, cells.records)]
             batch = pa.RecordBatch.from_arrays(arrays, names=["session", "value", "records"])
             store.put(f"cells/{name}", to_blob(batch))
-
-
-def watermarks_of(progress: list[dict[str, Any]]) -> list[int]:
-    """The partitions that were heard of."""
-    return [each["partition"] for each in progress]
 
 
 def _place_of(cells: Cells, partials: Any, rows: Int64s) -> Int64s:

@@ -159,6 +159,17 @@ def out_of_order(num_records: int, span_ms: int, jitter_ms: int, seed: int = 0) 
     return (times - random.integers(0, jitter_ms + 1, num_records)).tolist()
 
 
+def keyed(times: Sequence[int], seed: int) -> list[Row]:
+    """Records `ts,-,x` of seven keys, skewed."""
+    random = np.random.default_rng(seed)
+    keys = random.zipf(1.4, len(times)).tolist()
+    xs = random.integers(-5, 6, len(times)).tolist()
+    return [
+        (b"k%d" % (key % 7), b"%d,-,%d" % (time, x))
+        for time, key, x in zip(times, keys, xs, strict=True)
+    ]
+
+
 def deal(
     rows: Sequence[Row],
     timestamps: Sequence[int],

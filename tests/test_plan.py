@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_windows import Values, changed_only, naive_sums, top_only
-from streams import Engine, Row, deal, out_of_order
+from streams import Engine, deal, keyed, out_of_order
 
 from partitioners.errors import InputError
 from pipelines.explain import explain, plan_figures
@@ -92,6 +92,9 @@ def test_a_size_that_is_no_multiple_of_its_slide_costs_two_panes_a_slide() -> No
 def test_windows_without_a_pattern_are_refused() -> None:
     with pytest.raises(InputError, match="choose slides that are multiples of one another"):
         Panes([Windows(9_999_991, 9_999_991), Windows(9_999_973, 1)])
+    # Where the query is started, not in its first batch.
+    with pytest.raises(InputError, match="choose slides that are multiples of one another"):
+        WindowPlan((Windows(9_999_991, 9_999_991), Windows(9_999_973, 1)))
 
 
 def test_two_windows_of_one_size_are_refused() -> None:
@@ -99,16 +102,6 @@ def test_two_windows_of_one_size_are_refused() -> None:
         WindowPlan((*minutes((1, 1), (5, 1)), Windows(MINUTE_MS, 1000)))
     with pytest.raises(InputError, match="name at least one size"):
         WindowPlan(())
-
-
-def keyed(times: list[int], seed: int) -> list[Row]:
-    random = np.random.default_rng(seed)
-    keys = random.zipf(1.4, len(times)).tolist()
-    xs = random.integers(-5, 6, len(times)).tolist()
-    return [
-        (b"k%d" % (key % 7), b"%d,-,%d" % (time, x))
-        for time, key, x in zip(times, keys, xs, strict=True)
-    ]
 
 
 def values_of(engine: Engine, windows: Windows) -> Values:

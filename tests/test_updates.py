@@ -6,27 +6,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive_windows import Values, naive_sums
-from streams import Engine, Row, deal, out_of_order
+from streams import Engine, Row, deal, keyed, out_of_order
 from test_aggregates import Everything, naive_windows
 
 from pipelines.panes import Windows
 from pipelines.punctuation import MAGIC, decode_watermark, encode_watermark
 from pipelines.workloads import KeyedSum
-
-
-def keyed(times: Sequence[int], seed: int) -> list[Row]:
-    random = np.random.default_rng(seed)
-    keys = random.zipf(1.4, len(times)).tolist()
-    xs = random.integers(-5, 6, len(times)).tolist()
-    return [
-        (b"k%d" % (key % 7), b"%d,-,%d" % (time, x))
-        for time, key, x in zip(times, keys, xs, strict=True)
-    ]
 
 
 def newest(engine: Engine, windows: Windows) -> Values:

@@ -7,6 +7,7 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from time import perf_counter, process_time
 from typing import Any
 
@@ -17,7 +18,7 @@ from partitioners.errors import InputError
 from partitioners.kafka import PartitionedProducer, ProducerCollector, ensure_topic
 from partitioners.kafka.settings import producer_settings
 from pipelines.benchmark.noise import Change, relative_change
-from pipelines.benchmark.producer import BATCH_RECORDS, sample_records
+from pipelines.benchmark.producer import sample_records, send_batches, send_singly
 from pipelines.metrics import MetricsServer
 from pipelines.topics import OWN_BROKER, client_settings, require_answer
 
@@ -78,17 +79,10 @@ def run_metrics_bench(
     require_answer(client, OWN_BROKER)
     settings = producer_settings(client)
     keys, values = sample_records(num_records)
-
-    def single(producer: PartitionedProducer, topic: str) -> None:
-        for key, value in zip(keys, values, strict=True):
-            producer.produce(topic, value, key)
-
-    def batches(producer: PartitionedProducer, topic: str) -> None:
-        for start in range(0, num_records, BATCH_RECORDS):
-            rows = slice(start, start + BATCH_RECORDS)
-            producer.produce_batch(topic, keys[rows], values[rows])
-
-    ways = {"produce": single, "produce_batch": batches}
+    ways = {
+        "produce": partial(send_singly, keys=keys, values=values),
+        "produce_batch": partial(send_batches, keys=keys, values=values),
+    }
     found: dict[tuple[str, bool], list[tuple[float, float]]] = {}
     scrapes = dict.fromkeys(ways, 0)
     for number in range(rounds + 1):

@@ -143,6 +143,21 @@ def sample_records(num_records: int) -> tuple[list[bytes], list[bytes]]:
     return keys, [b"%d,%b,%d" % (row, key, row % 7) for row, key in enumerate(keys)]
 
 
+def send_batches(producer: PartitionedProducer, topic: str, keys: Any, values: Any) -> None:
+    """Hand over records (Arrow arrays or sequences) `BATCH_RECORDS` at a time."""
+    for start in range(0, len(keys), BATCH_RECORDS):
+        rows = slice(start, start + BATCH_RECORDS)
+        producer.produce_batch(topic, keys[rows], values[rows])
+
+
+def send_singly(
+    producer: PartitionedProducer, topic: str, keys: list[bytes], values: list[bytes]
+) -> None:
+    """Hand over records one by one."""
+    for key, value in zip(keys, values, strict=True):
+        producer.produce(topic, value, key)
+
+
 def _bare_batch(
     settings: dict[str, Any], topic: str, keys: list[bytes], values: list[bytes]
 ) -> None:
@@ -187,9 +202,7 @@ def _our_batch(
     settings: dict[str, Any], topic: str, partitioner: str, keys: Any, values: Any
 ) -> None:
     with PartitionedProducer(settings, {topic: partitioner}) as producer:
-        for start in range(0, len(keys), BATCH_RECORDS):
-            rows = slice(start, start + BATCH_RECORDS)
-            producer.produce_batch(topic, keys[rows], values[rows])
+        send_batches(producer, topic, keys, values)
 
 
 def _our_single(
@@ -200,5 +213,4 @@ def _our_single(
     values: list[bytes],
 ) -> None:
     with PartitionedProducer(settings, {topic: partitioner}) as producer:
-        for key, value in zip(keys, values, strict=True):
-            producer.produce(topic, value, key)
+        send_singly(producer, topic, keys, values)

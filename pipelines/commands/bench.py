@@ -110,9 +110,7 @@ def memory(
 @explains_errors
 def producer(
     records: Records = 1_000_000,
-    partitions: Annotated[
-        int, typer.Option(help="Partitions of the topic.", min=1, max=10_000)
-    ] = 8,
+    partitions: TopicPartitions = 8,
     partitioner: Annotated[str, typer.Option(help="Ours.")] = "pkg",
     rounds: Annotated[int, typer.Option(help="How often; one more warms up.", min=1)] = 3,
     bootstrap: Servers = None,
@@ -187,9 +185,7 @@ def metrics(
 @explains_errors
 def windows(
     records: Records = 4_000_000,
-    partitions: Annotated[
-        int, typer.Option(help="Partitions of the topic.", min=1, max=10_000)
-    ] = 8,
+    partitions: TopicPartitions = 8,
     shards: Annotated[int, typer.Option(help="Reducers.", min=1, max=1_000)] = 2,
     master: Master = DEFAULT_MASTER,
     bootstrap: Servers = None,
@@ -219,9 +215,7 @@ def workloads(
         int | None, typer.Option(help="Records of each topic; left out: the workload's.", min=1)
     ] = None,
     limit_s: Annotated[float, typer.Option(help="When Spark's own query is stopped.", min=1)] = 120,
-    partitions: Annotated[
-        int, typer.Option(help="Partitions of the topic.", min=1, max=10_000)
-    ] = 8,
+    partitions: TopicPartitions = 8,
     shards: Annotated[int, typer.Option(help="Reducers.", min=1, max=1_000)] = 2,
     master: Master = DEFAULT_MASTER,
     bootstrap: Servers = None,
