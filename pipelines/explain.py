@@ -19,7 +19,8 @@ def plan_figures(plan: WindowPlan) -> dict[str, Any]:
         `combines` (panes that are combined into its own), `changes` (of its running total: one
         when a pane comes and one when it leaves, whatever the size) and `from_common_panes`
         (combines if every window were put together from the common panes alone); and the sums of
-        these: `combines`, `changes`, `from_common_panes`.
+        these: `combines`, `changes`, `from_common_panes`. And, of the least slide, `slide_ms`:
+        `combines_per_slide`, `changes_per_slide`; of a record, `combines_per_record`.
     """
     period_ms = math.lcm(plan.panes.period_ms, *(step.period_ms for step in plan.steps))
     per_period = period_ms // plan.panes.period_ms * plan.panes.num_in_period
@@ -47,7 +48,17 @@ def plan_figures(plan: WindowPlan) -> dict[str, Any]:
         name: sum(row[name] for row in rows)
         for name in ("combines", "changes", "from_common_panes")
     }
-    return {"period_ms": period_ms, "panes": per_period, "windows": rows, **sums}
+    slide_ms = min(each.slide_ms for each in plan.windows)
+    return {
+        "period_ms": period_ms,
+        "panes": per_period,
+        "windows": rows,
+        **sums,
+        "combines_per_record": 1,
+        "slide_ms": slide_ms,
+        "combines_per_slide": sums["combines"] * slide_ms / period_ms,
+        "changes_per_slide": sums["changes"] * slide_ms / period_ms,
+    }
 
 
 def _built_from(plan: WindowPlan, step: Step, period_ms: int) -> dict[str, int]:
@@ -79,9 +90,14 @@ def explain(windows: Windows | Sequence[Windows]) -> str:
         2 common panes in 10 min; each record is combined into its pane, once
         windows of 5 min, tumbling: the common panes as they are; 4 changes of the running total
         windows of 10 min, tumbling: 2 common panes, 2 combines; 2 changes of the running total
+        a record costs 1 combine; a slide of 5 min costs a key 1 combines and 3 changes
         in all 2 combines and 6 changes of a key in 10 min; 2 combines from the common panes alone
     """
-    plan = WindowPlan((windows,) if isinstance(windows, Windows) else tuple(windows))
+    return in_words(WindowPlan((windows,) if isinstance(windows, Windows) else tuple(windows)))
+
+
+def in_words(plan: WindowPlan) -> str:
+    """What `explain` says of a plan."""
     figures = plan_figures(plan)
     time = duration(figures["period_ms"])
     lines = [
@@ -98,6 +114,11 @@ def explain(windows: Windows | Sequence[Windows]) -> str:
             f"windows of {duration(row['size_ms'])}, {slide}: {_sources(row)}; "
             f"{_number(row['changes'], 'change')} of the running total"
         )
+    lines.append(
+        f"a record costs 1 combine; a slide of {duration(figures['slide_ms'])} costs a key "
+        f"{figures['combines_per_slide']:,.4g} combines and {figures['changes_per_slide']:,.4g} "
+        "changes"
+    )
     lines.append(
         f"in all {_number(figures['combines'], 'combine')} and "
         f"{_number(figures['changes'], 'change')} of a key in {time}; "

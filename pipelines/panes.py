@@ -101,6 +101,17 @@ class Windows:
         """
         return cls(parse_duration_ms(size), parse_duration_ms(slide or size))
 
+    @classmethod
+    def parse(cls, text: str) -> Windows:
+        """Read `SIZE/SLIDE`, or a size alone for windows that tumble.
+
+        Example:
+            >>> Windows.parse("30 min/1 min"), Windows.parse("10s").slide_ms
+            (Windows(size_ms=1800000, slide_ms=60000), 10000)
+        """
+        size, slash, slide = text.partition("/")
+        return cls(parse_duration_ms(size), parse_duration_ms(slide if slash else size))
+
     @property
     def pane_ms(self) -> int:
         """Length of a pane: the greatest common divisor of size and slide."""

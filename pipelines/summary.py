@@ -38,6 +38,7 @@ class QuerySummary:
         state_calls: Largest number of state-store calls of a shard in a batch.
         batch_seconds: Duration of each batch, as far as this process ran it.
         window_start_ms: Starts of the windows in `windows`, in order, of each kind together.
+        window_size_ms: Their sizes, which tell the kinds apart.
         emitted_ms: Wall time (Unix milliseconds) at which the results of each were in the sink.
         last_top: The top of the last window, of the first kind: (key columns by name, values by
             name) each.
@@ -60,6 +61,7 @@ class QuerySummary:
     state_calls: int = 0
     batch_seconds: list[float] = field(default_factory=list)
     window_start_ms: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    window_size_ms: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     emitted_ms: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     last_top: list[dict[str, Any]] = field(default_factory=list)
     last_window_start_ms: int | None = None
@@ -95,15 +97,17 @@ class QuerySummary:
             _add(self.combine_seconds, partition, part["seconds"])
             before = self.watermarks_ms.get(partition, NO_WATERMARK_MS)
             self.watermarks_ms[partition] = max(before, part["watermark_ms"])
-        starts = [
-            np.arange(start, end) * each.slide_ms
+        closed = [
+            (np.arange(start, end) * each.slide_ms, each.size_ms)
             for each, stretches in zip(
                 windows, batch["windows"] or [[]] * len(windows), strict=True
             )
             for start, end in stretches
         ]
-        if starts:
-            new = np.concatenate(starts).astype(np.int64)
+        if closed:
+            new = np.concatenate([starts for starts, _ in closed]).astype(np.int64)
+            sizes = [np.full(len(starts), size, dtype=np.int64) for starts, size in closed]
+            self.window_size_ms = np.concatenate([self.window_size_ms, *sizes])
             self.windows += len(new)
             self.window_start_ms = np.concatenate([self.window_start_ms, new])
             self.emitted_ms = np.concatenate(

@@ -64,6 +64,10 @@ WRONG_OPTIONS = [
     (["wordcount", "--window-ms", "0"], "--window-ms must be 1 or more, not 0"),
     (["wordcount", "--window-ms", "10", "--slide-ms", "20"], "larger than --window-ms 10"),
     (["wordcount", "--window-ms", "60000", "--slide-ms", "7000"], "a slide such as 6000"),
+    (["wordcount", "--window", "1 min/7 s"], "--slide-ms 7000 does not divide --window-ms 60000"),
+    (["wordcount", "--window", "1 min", "--window", "1 min/1 s"], "two of the windows are of"),
+    (["wordcount", "--window", "1 min", "--slide-ms", "1000"], "leave these out"),
+    (["wordcount", "--window", "1 week"], '"1 week" is no duration'),
     (["wordcount", "--lateness-ms", "-1"], "--lateness-ms must be 0 or more, not -1"),
     (["wordcount", "--rate", "0"], "--rate must be above 0, not 0"),
     (["wordcount", "--speedup", "-3"], "--speedup must be above 0, not -3"),
@@ -101,6 +105,20 @@ def test_wrong_options_of_run(
     assert sentence in err
     assert err.count("\n") == 1
     assert out == ""
+    assert not runs.exists()
+
+
+def test_a_run_explains_its_windows_and_starts_nothing(
+    keyspread: Keyspread, tmp_path: Path
+) -> None:
+    runs = tmp_path / "runs"
+    said = ["--window", "1 min", "--window", "5 min/1 min", "--explain", "--runs-dir", runs]
+    code, out, _ = keyspread("run", "debs-q1", *said)
+    assert code == 0
+    assert "windows of 5 min, sliding by 1 min: the common panes as they are" in out
+    assert "a record costs 1 combine; a slide of 1 min costs a key 0 combines and 4 changes" in out
+    code, out, _ = keyspread("run", "debs-q1", *said, "--json")
+    assert json.loads(out)["changes_per_slide"] == 4
     assert not runs.exists()
 
 

@@ -14,10 +14,11 @@ import pytest
 from partitioners.errors import InputError
 from partitioners.stream_names import parse_named
 from pipelines.benchmark.grid.folder import GridFolder, find_grid, make_grid_folder
-from pipelines.benchmark.grid.plan import Axes, GridPlan, make_plan, parse_windows
+from pipelines.benchmark.grid.plan import Axes, GridPlan, make_plan
 from pipelines.benchmark.grid.steps import open_numbers, problems
 from pipelines.benchmark.parts import shipped_config
 from pipelines.cli import main
+from pipelines.panes import Windows
 from pipelines.run_lock import RunLock
 
 Keyspread = Callable[..., tuple[int, str, str]]
@@ -26,7 +27,7 @@ AXES = Axes(
     partitioners=[parse_named("key_hash"), parse_named("pkg:d=3")],
     partitions=[4, 8],
     sources=[1, 2],
-    windows=[parse_windows("30 min/1 min"), parse_windows("10 min")],
+    windows=[Windows.parse("30 min/1 min"), Windows.parse("10 min")],
     repetitions=2,
 )
 
@@ -96,7 +97,7 @@ def test_a_plan_comes_back_from_json_without_its_secrets() -> None:
         ("g", {"partitioners": [parse_named("pkg:e=1")]}, 'no option "e"'),
         ("g", {"partitions": [0]}, "--partitions must be 1 to 10,000, not 0"),
         ("g", {"sources": list(range(1, 252))}, "cells are more than 1,000"),
-        ("g", {"windows": [parse_windows("1 min/7 s")]}, "does not divide --window-ms"),
+        ("g", {"windows": [Windows.parse("1 min/7 s")]}, "does not divide --window-ms"),
     ],
 )
 def test_a_plan_that_cannot_work_is_refused(

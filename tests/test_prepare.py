@@ -187,3 +187,20 @@ def test_a_nearly_full_disk_is_noticed(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("pipelines.benchmark.site.LEAST_FREE_BYTES", 1 << 60)
     with pytest.raises(InputError, match="so the run was stopped while nothing is lost"):
         DiskWatch(tmp_path).check()
+
+
+def test_several_windows_stay_in_the_configuration_and_one_leaves_it_as_it_was(
+    tmp_path: Path,
+) -> None:
+    one = config(window_ms=30_000, slide_ms=10_000)
+    assert "more_windows" not in one.public()
+    several = config(
+        window_ms=30_000, slide_ms=10_000, more_windows=((60_000, 10_000), (90_000, 90_000))
+    )
+    several.write(tmp_path)
+    assert RunConfig.read(tmp_path) == several
+    assert [(each.window_ms, each.slide_ms) for each in several.of_each_window()] == [
+        (30_000, 10_000),
+        (60_000, 10_000),
+        (90_000, 90_000),
+    ]

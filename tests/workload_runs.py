@@ -14,12 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from streams import Engine, Row
 
-from pipelines.benchmark.parts import make_content, make_workload
+from pipelines.benchmark.parts import make_content, make_windows, make_workload
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.replay import Replay, ReplayReport
 from pipelines.benchmark.verify import Comparison, verify
 from pipelines.dead_letters import DeadLetters
-from pipelines.panes import Windows
 from pipelines.workloads import create_workload
 
 
@@ -102,8 +101,9 @@ def run_workload(
         content = make_content(config)
         report = Replay(config, make_workload(config), content, topic, dead, nothing_sent).run()
     results = folder / "results"
-    windows = Windows(config.window_ms, config.slide_ms)
-    engine = Engine(workload, windows, results, partitions, shards, config.emit, config.top)
+    engine = Engine(
+        workload, make_windows(config), results, partitions, shards, config.emit, config.top
+    )
     at = [0] * partitions
     for low in range(0, len(topic.order), batch_records):
         arrived = np.bincount(topic.order[low : low + batch_records], minlength=partitions)

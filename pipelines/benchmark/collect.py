@@ -47,8 +47,11 @@ def collect(
         largest_lag: Of each topic partition, how far the query was behind at most.
         total_seconds: Wall time of the run, comparison included.
     """
-    ends = (summary.window_start_ms + config.window_ms).tolist()
-    in_sink_ms = dict(zip(ends, summary.emitted_ms.astype(np.float64).tolist(), strict=True))
+    # Of several kinds of windows the latency is that of the first.
+    first = summary.window_size_ms == config.window_ms
+    ends = (summary.window_start_ms[first] + config.window_ms).tolist()
+    emitted_ms = summary.emitted_ms[first].astype(np.float64).tolist()
+    in_sink_ms = dict(zip(ends, emitted_ms, strict=True))
     latencies_ms = window_latencies_ms(report.schedule, in_sink_ms)
     return Cell(
         run_id=config.run_id,

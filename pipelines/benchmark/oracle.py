@@ -138,8 +138,14 @@ class Oracle:
         width = max(1, -(-(last - first + 1) // num_steps))
         return [(low, low + width) for low in range(first, last + 1, width)]
 
-    def read_results(self, results_dir: Path) -> None:
-        """Make the table `results` of the Parquet files, with windows numbered."""
+    def read_results(self, results_dir: Path, other_sizes_ms: Sequence[int] = ()) -> None:
+        """Make the table `results` of the Parquet files, with windows numbered.
+
+        Args:
+            results_dir: The files.
+            other_sizes_ms: Sizes of other windows, whose rows stand among those of these.
+        """
+        sizes = ", ".join(map(str, (self.config.window_ms, *other_sizes_ms)))
         columns = ", ".join(_quoted(name) for name in [*self.keys, *self.values])
         rank = "rank" if self.config.emit == "top" else "0 AS rank"
         slide_ms, window_ms = self.config.slide_ms, self.config.window_ms
@@ -154,13 +160,15 @@ class Oracle:
             CREATE OR REPLACE TABLE results AS
             SELECT floor_div(epoch_ms(window_start), {slide_ms}) AS window_index, {columns}, {rank}
             FROM read_parquet('{path}')
+            WHERE epoch_ms(window_end) - epoch_ms(window_start) = {window_ms}
             """
         )
         wrong = self._number(
             f"""
             SELECT count(*) FROM read_parquet('{path}')
-            WHERE epoch_ms(window_end) - epoch_ms(window_start) <> {window_ms}
-               OR epoch_ms(window_start) % {slide_ms} <> 0
+            WHERE epoch_ms(window_end) - epoch_ms(window_start) NOT IN ({sizes})
+               OR epoch_ms(window_end) - epoch_ms(window_start) = {window_ms}
+              AND epoch_ms(window_start) % {slide_ms} <> 0
             """
         )
         if wrong:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,8 @@ from pipelines.benchmark.content import TopicContent
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.watermark_clock import WatermarkClock
 from pipelines.input_files import is_pipe
+from pipelines.panes import Windows
+from pipelines.plan import WindowPlan
 from pipelines.text_input import NOT_DECODED, InputLines, check_input
 from pipelines.workloads import Workload, create_workload
 
@@ -28,6 +31,11 @@ def make_workload(config: RunConfig) -> Workload:
         InputError: Unknown name or option.
     """
     return create_workload(config.workload, **config.workload_options)
+
+
+def make_windows(config: RunConfig) -> list[Windows]:
+    """Make the windows of a run."""
+    return [Windows(size_ms, slide_ms) for size_ms, slide_ms in config.windows]
 
 
 def shipped_config(
@@ -97,7 +105,10 @@ def check_options(config: RunConfig) -> None:
         InputError: A name or an option is no good.
     """
     config.check()
-    make_workload(config).check_windows(config.window_ms, config.slide_ms)
+    workload = make_workload(config)
+    for size_ms, slide_ms in config.windows:
+        workload.check_windows(size_ms, slide_ms)
+    WindowPlan.of(make_windows(config), workload.aggregates)
     make_partitioners(config)
 
 
@@ -138,7 +149,8 @@ def make_content(config: RunConfig) -> TopicContent:
     input.
     """
     clock = WatermarkClock(
-        slide_ms=config.slide_ms,
+        # Windows of every kind end at multiples of it.
+        slide_ms=math.gcd(*(slide_ms for _, slide_ms in config.windows)),
         lateness_ms=config.lateness_ms,
         every_records=config.punctuation_records,
     )

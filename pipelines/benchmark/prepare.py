@@ -39,6 +39,7 @@ class RunConfig:
         punctuation_records: Least number of records between two watermark records.
         batch_records: Records per Spark batch.
         sinks: Names of sinks that take the results beside the folder.
+        more_windows: Size and slide of further windows on the same stream, in milliseconds.
     """
 
     run_id: str
@@ -65,11 +66,24 @@ class RunConfig:
     punctuation_records: int = 1_000
     batch_records: int = 1_000_000
     sinks: Sequence[str] = ()
+    more_windows: Sequence[tuple[int, int]] = ()
 
     @property
     def topic(self) -> str:
         """The run's own topic."""
         return f"{self.workload}-{self.run_id}"
+
+    @property
+    def windows(self) -> list[tuple[int, int]]:
+        """Size and slide of every kind of windows, in milliseconds."""
+        return [(self.window_ms, self.slide_ms), *self.more_windows]
+
+    def of_each_window(self) -> list[RunConfig]:
+        """The run as it were with each kind of its windows alone."""
+        return [
+            replace(self, window_ms=size_ms, slide_ms=slide_ms, more_windows=())
+            for size_ms, slide_ms in self.windows
+        ]
 
     def check(self) -> None:
         """Refuse values out of range.
@@ -91,16 +105,17 @@ class RunConfig:
 
             for sink in self.sinks:
                 check_run_sink(sink)
-        if self.slide_ms > self.window_ms:
-            raise InputError(
-                f"--slide-ms {self.slide_ms} is larger than --window-ms {self.window_ms}: records "
-                "between two windows would be in none; give a slide of at most the window"
-            )
-        if self.window_ms % self.slide_ms:
-            raise InputError(
-                f"--slide-ms {self.slide_ms} does not divide --window-ms {self.window_ms}: give a "
-                f"slide such as {_divisor_near(self.window_ms, self.slide_ms)}"
-            )
+        for size_ms, slide_ms in self.windows:
+            if slide_ms > size_ms:
+                raise InputError(
+                    f"--slide-ms {slide_ms} is larger than --window-ms {size_ms}: records "
+                    "between two windows would be in none; give a slide of at most the window"
+                )
+            if size_ms % slide_ms:
+                raise InputError(
+                    f"--slide-ms {slide_ms} does not divide --window-ms {size_ms}: give a "
+                    f"slide such as {_divisor_near(size_ms, slide_ms)}"
+                )
         if self.pace not in PACES:
             raise InputError(f'unknown pace "{self.pace}": {nearest(self.pace, PACES)}')
         if self.pace != "max" and not 0 < self.pace_value < float("inf"):
@@ -111,12 +126,17 @@ class RunConfig:
     def public(self) -> dict[str, Any]:
         """Give all of it but passwords and other secrets."""
         shown = {name: value for name, value in self.kafka.items() if not _SECRET.search(name)}
-        return asdict(replace(self, kafka=shown))
+        content = asdict(replace(self, kafka=shown))
+        if not self.more_windows:
+            # As cells were before a run could have several.
+            del content["more_windows"]
+        return content
 
     @classmethod
     def from_public(cls, content: Mapping[str, Any]) -> RunConfig:
         """Make it from what `public` gave, back from JSON."""
-        lists = {name: tuple(content.get(name, ())) for name in ("inputs", "sinks")}
+        lists: dict[str, Any] = {name: tuple(content.get(name, ())) for name in ("inputs", "sinks")}
+        lists["more_windows"] = tuple(map(tuple, content.get("more_windows", ())))
         return cls(**{**content, **lists})
 
     def write(self, folder: Path) -> None:

@@ -17,7 +17,7 @@ from partitioners.errors import InputError, KeyspreadError, RunError
 from pipelines import engine
 from pipelines.benchmark.cell import Cell
 from pipelines.benchmark.collect import collect
-from pipelines.benchmark.parts import make_content, make_workload
+from pipelines.benchmark.parts import make_content, make_windows, make_workload
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.progress import RunProgress, input_bytes, progress_bars
 from pipelines.benchmark.replay import Replay, ReplayReport
@@ -29,7 +29,6 @@ from pipelines.dead_letters import DeadLetters
 from pipelines.input_files import unchanged_since
 from pipelines.interrupt import Interrupted, stoppable
 from pipelines.java_client import java_client_settings
-from pipelines.panes import Windows
 from pipelines.run_lock import RunLock
 from pipelines.sinks import ConsoleSink, KafkaSink, ParquetSink, Sink, named_sink
 from pipelines.topics import make_topic, require_topic, stable_end_offsets
@@ -187,7 +186,7 @@ def _start_query(
             topic=config.topic,
             num_partitions=config.partitions,
             num_shards=config.shards,
-            windows=Windows(config.window_ms, config.slide_ms),
+            windows=make_windows(config),
             lateness_ms=config.lateness_ms,
             progress="watermarks",
             emit=config.emit,

@@ -12,6 +12,7 @@ import duckdb
 from pipelines.benchmark.oracle import SHOWN_DIFFERENCES, Oracle
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.replay import ReplayReport
+from pipelines.panes import duration
 from pipelines.workloads.base import Workload
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class Comparison:
         exact: Whether every window and every row is as it should be, and all counts agree.
         windows: Windows compared.
         differences: What is not, in words; the first few.
-        last_top: Start of the last window, and its top: key columns and values by name.
+        last_top: Start of the last window (of the first kind), and its top: key columns and
+            values by name.
     """
 
     exact: bool
@@ -94,17 +96,27 @@ def verify(
     """
     differences = _count_differences(report, summary)
     kept = answers or Answers()
+    sizes_ms = [size_ms for size_ms, _ in config.windows]
+    windows, tops = 0, []
     try:
-        oracle, num_records = kept.oracle(config, workload, report.marks)
-        if num_records != report.produced:
-            differences.append(f"the oracle reads {num_records:,} records, not {report.produced:,}")
-        oracle.read_results(results_dir)
-        differences += oracle.differences()
+        for each in config.of_each_window():
+            oracle, num_records = kept.oracle(each, workload, report.marks)
+            if num_records != report.produced:
+                differences.append(
+                    f"the oracle reads {num_records:,} records, not {report.produced:,}"
+                )
+            oracle.read_results(results_dir, sizes_ms)
+            found = oracle.differences()
+            if len(sizes_ms) > 1:
+                found = [f"windows of {duration(each.window_ms)}: {text}" for text in found]
+            differences += found
+            windows += oracle.num_windows()
+            tops.append(oracle.last_top())
         return Comparison(
             exact=not differences,
-            windows=oracle.num_windows(),
+            windows=windows,
             differences=differences[:SHOWN_DIFFERENCES],
-            last_top=oracle.last_top(),
+            last_top=tops[0],
         )
     finally:
         if answers is None:

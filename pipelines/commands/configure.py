@@ -20,6 +20,7 @@ def make_config(
     workload_option: list[str] | None,
     window_ms: int | None,
     slide_ms: int | None,
+    window: list[str] | None = None,
     pace: tuple[str, float],
     emit: str | None,
     top: int | None,
@@ -35,6 +36,7 @@ def make_config(
         workload_option: Texts `name=value`.
         window_ms: Size of the windows.
         slide_ms: Their slide.
+        window: In place of both: texts `SIZE/SLIDE`, one for each kind of windows.
         pace: From `pace_of`.
         emit: What is written of each window.
         top: Size of a window's top.
@@ -48,15 +50,19 @@ def make_config(
 
     options = parse_typed_pairs(workload_option, "--workload-option")
     known = create_workload(workload, **options)
-    window = known.default_window_ms if window_ms is None else window_ms
+    size_ms = known.default_window_ms if window_ms is None else window_ms
+    kinds = [(size_ms, _slide(slide_ms, size_ms, known.default_slide_ms))]
+    if window:
+        kinds = _kinds(window, said=window_ms is not None or slide_ms is not None)
     return RunConfig(
         run_id=run_id,
         workload=workload,
         workload_options=options,
         inputs=_inputs(inputs, known.default_input, workload),
         encoding=known.default_encoding if inputs is None and encoding == "auto" else encoding,
-        window_ms=window,
-        slide_ms=_slide(slide_ms, window, known.default_slide_ms),
+        window_ms=kinds[0][0],
+        slide_ms=kinds[0][1],
+        more_windows=tuple(kinds[1:]),
         pace=pace[0],
         pace_value=pace[1],
         emit=known.default_emit if emit is None else cast("Emit", emit),  # `check` refuses others
@@ -76,6 +82,16 @@ def _inputs(inputs: list[Path] | None, shipped: Path | None, workload: str) -> t
     if shipped is None:
         raise InputError(f"{workload} ships no data: name a file with --input")
     return (str(shipped),)
+
+
+def _kinds(window: list[str], *, said: bool) -> list[tuple[int, int]]:
+    """Size and slide of each kind of windows."""
+    from partitioners.errors import InputError
+    from pipelines.panes import Windows
+
+    if said:
+        raise InputError("--window takes the place of --window-ms and --slide-ms: leave these out")
+    return [(each.size_ms, each.slide_ms) for each in map(Windows.parse, window)]
 
 
 def _slide(slide_ms: int | None, window_ms: int, default_slide_ms: int) -> int:

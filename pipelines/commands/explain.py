@@ -25,7 +25,7 @@ def explain(
     from pipelines.panes import Windows
     from pipelines.plan import WindowPlan
 
-    windows = tuple(Windows.of(*text.split("/", 1)) for text in window)
+    windows = tuple(Windows.parse(text) for text in window)
     if as_json:
         typer.echo(json.dumps(plan_figures(WindowPlan(windows))))
     else:

@@ -96,8 +96,9 @@ def plan_or_run(
     from partitioners.errors import InputError
     from partitioners.stream_names import parse_named
     from pipelines.benchmark.grid.folder import find_grid, make_grid_folder
-    from pipelines.benchmark.grid.plan import Axes, make_plan, parse_windows
+    from pipelines.benchmark.grid.plan import Axes, make_plan
     from pipelines.benchmark.prepare import new_run_id
+    from pipelines.panes import Windows
 
     runs = context.info_name == "run"
     settings = kafka_settings(kafka_config, kafka)
@@ -135,7 +136,7 @@ def plan_or_run(
         partitioners=[parse_named(name) for name in partitioner or ()],
         partitions=partitions or (),
         sources=sources or (),
-        windows=[parse_windows(text) for text in windows or ()],
+        windows=[Windows.parse(text) for text in windows or ()],
         repetitions=repetitions,
     )
     folder = make_grid_folder(runs_dir, make_plan(grid_id or new_run_id(), base, axes))

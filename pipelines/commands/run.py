@@ -64,6 +64,13 @@ def run(
     shards: Annotated[int, typer.Option(help="Reducers.")] = 2,
     window_ms: Annotated[int | None, typer.Option(help="Window; left out: the workload's.")] = None,
     slide_ms: Annotated[int | None, typer.Option(help="Slide; left out: the workload's.")] = None,
+    window: Annotated[
+        list[str] | None,
+        typer.Option(help='In place of both: "15 min/1 min"; again for more kinds of windows.'),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print how the windows are computed; start nothing.")
+    ] = False,
     lateness_ms: Annotated[int, typer.Option(help="How late a record may come.")] = 0,
     speedup: Annotated[float | None, typer.Option(help="Replay event time so much faster.")] = None,
     rate: Annotated[float | None, typer.Option(help="Replay so many records per second.")] = None,
@@ -127,6 +134,7 @@ def run(
         workload_option=workload_option,
         window_ms=window_ms,
         slide_ms=slide_ms,
+        window=window,
         pace=pace_of(speedup, rate, as_fast),
         emit=emit,
         top=top,
@@ -144,8 +152,23 @@ def run(
         punctuation_records=punctuation_records,
         sinks=tuple(sink or ()),
     )
+    if explain:
+        _explain(config, as_json=as_json)
+        return
     metrics = open_metrics(context, metrics_port, metrics_host)
     _start(config, runs_dir, metrics, as_json=as_json, redact=redact)
+
+
+def _explain(config: RunConfig, *, as_json: bool) -> None:
+    import json
+
+    from pipelines.benchmark.parts import check_options, make_windows, make_workload
+    from pipelines.explain import in_words, plan_figures
+    from pipelines.plan import WindowPlan
+
+    check_options(config)
+    plan = WindowPlan.of(make_windows(config), make_workload(config).aggregates)
+    typer.echo(json.dumps(plan_figures(plan)) if as_json else in_words(plan))
 
 
 def _start(

@@ -205,23 +205,6 @@ def _refuse_doubles(option: str, values: Sequence[object]) -> None:
         raise InputError(f"{option} {double} is there twice: leave one out")
 
 
-def parse_windows(text: str) -> Windows:
-    """Read `SIZE/SLIDE`, or a size alone for windows that tumble.
-
-    Args:
-        text: Such as "30 min/1 min".
-
-    Raises:
-        InputError: It is none.
-
-    Example:
-        >>> parse_windows("30 min/1 min"), parse_windows("10s").slide_ms
-        (Windows(size_ms=1800000, slide_ms=60000), 10000)
-    """
-    size, slash, slide = text.partition("/")
-    return Windows.of(size, slide if slash else None)
-
-
 def in_words(duration_ms: int) -> str:
     """Write a duration in the largest unit that gives a whole number.
 
