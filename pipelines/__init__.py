@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pipelines.approximate import ApproxDistinct, ApproxQuantile, TopK
     from pipelines.explain import explain
     from pipelines.laws import check_laws
+    from pipelines.lists import Collect
     from pipelines.panes import Windows
     from pipelines.sessions import Sessions
     from pipelines.sinks import ConsoleSink, KafkaSink, MemorySink, ParquetSink, PostgresSink
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "ApproxDistinct": "approximate",
     "ApproxQuantile": "approximate",
+    "Collect": "lists",
     "ConsoleSink": "sinks",
     "KafkaSink": "sinks",
     "MemorySink": "sinks",
@@ -63,6 +65,7 @@ __all__ = [
     "Aggregate",
     "ApproxDistinct",
     "ApproxQuantile",
+    "Collect",
     "ConsoleSink",
     "Count",
     "Distinct",

@@ -35,7 +35,7 @@ from pipelines import wide
 Int64s = npt.NDArray[np.int64]
 Slides = Literal["adds", "newest", "stacks", "deducts", "values", "derived"]
 ByColumn = Literal["sum", "min", "max"]
-Gives = Literal["integer", "value", "total", "real"]
+Gives = Literal["integer", "value", "total", "real", "list"]
 
 SMALLEST = -(2**63)
 LARGEST = 2**63 - 1
@@ -55,7 +55,7 @@ class Aggregate(ABC):
         by_column: How to combine, where each column is summed, or its least or largest value taken;
             None: `combine` says.
         gives: What the result is: an integer of its own, a value of the column read, a total of
-            such values, or a real number.
+            such values, a real number, or a list of values (see `lists`).
 
     Example:
         >>> class Product(Aggregate):
@@ -483,6 +483,11 @@ class Aggregates:
         object.__setattr__(self, "others", others)
         object.__setattr__(self, "order_by", order_by)
         object.__setattr__(self, "all", (Count("count"), *others))
+        for each in others:
+            if each.gives == "list" and each.name in order_by:
+                raise InputError(
+                    f"{each.name} is a list and orders nothing: leave it out of order_by"
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -510,6 +515,11 @@ class Aggregates:
     def stacked(self) -> list[tuple[Aggregate, slice]]:
         """The blocks that slide by two stacks."""
         return [(each, rows) for each, rows in self.blocks if each.slides == "stacks"]
+
+    @property
+    def collected(self) -> dict[int, Aggregate]:
+        """The rows of state columns that are numbers of lists, with their aggregates."""
+        return {rows.start: each for each, rows in self.blocks if each.gives == "list"}
 
     @property
     def value_columns(self) -> tuple[str, ...]:

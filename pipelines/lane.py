@@ -15,6 +15,7 @@ import numpy as np
 from pipelines.aggregates import Aggregates
 from pipelines.blobs import Int64s, from_blob, to_blob
 from pipelines.key_table import KeyTable
+from pipelines.lists import Lists
 from pipelines.panes import Panes, Windows
 from pipelines.partials import Partials
 from pipelines.pending import BUCKETS_PER_WINDOW, PendingChanges, Store
@@ -94,6 +95,7 @@ class Lane:
         meta: Its small state, which `close` and `save` keep up to date.
         store: The shard's state.
         table: The shard's keys.
+        lists: The shard's, of this batch.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class Lane:
         meta: LaneMeta,
         store: Store,
         table: KeyTable,
+        lists: Lists,
     ) -> None:
         self.number = number
         self.windows = windows
@@ -132,6 +135,7 @@ class Lane:
                 per_bucket,
                 meta.cell_segments.get(column, []),
                 prefix=self._prefix,
+                lists=lists,
             )
             for column in aggregates.value_columns
         }

@@ -23,6 +23,7 @@ from pipelines.blobs import Int64s, from_blob, to_blob
 from pipelines.combine import ShardRow
 from pipelines.key_table import KeyTable
 from pipelines.lane import Lane, LaneMeta, late_for, neutral_totals
+from pipelines.lists import Lists
 from pipelines.panes import Panes
 from pipelines.partials import ON_TIME, Partials, concat_partials, consolidate, decode_partials
 from pipelines.pending import Store
@@ -111,8 +112,9 @@ class ShardReducer:
         before = store
         overlay = Overlay(store) if self.update_ms else None
         store = overlay or store
+        lists = Lists()
         lanes = {
-            step.number: self._lane(step, meta.lanes[step.number], store, table)
+            step.number: self._lane(lists, step, meta.lanes[step.number], store, table)
             for step in self.plan.steps
         }
         rows = sorted(rows, key=lambda row: row.partition)
@@ -128,17 +130,19 @@ class ShardReducer:
         for number, lane in sorted(lanes.items()):
             revised = None
             if overlay is not None:
-                lane_on = partial(self._lane, steps[number])
+                lane_on = partial(self._lane, lists, steps[number])
                 updates = Updates(lane, meta.lanes[number], overlay, before, table, lane_on)
                 runs, revised = updates.close(frontier_ms, self.update_ms, meta.next_serial)
             else:
                 runs = lane.close(lane.windows.first_window(frontier_ms), meta.next_serial)
                 lane.save()
             keys = table.keys() if keys is None else keys
-            blobs += self._emit(number, runs, keys)
+            blobs += self._emit(number, runs, keys, lists)
             if revised is not None and len(revised.revision):
                 blobs.append(
-                    encode_runs(revised.runs, keys, self.aggregates, number, revised.revision)
+                    encode_runs(
+                        revised.runs, keys, self.aggregates, number, lists, revised.revision
+                    )
                 )
             windows.append(covered(runs))
             if number == 0:
@@ -159,9 +163,11 @@ class ShardReducer:
         }
         return ShardOutput(summary, blobs)
 
-    def _lane(self, step: Step, meta: LaneMeta, store: Store, table: KeyTable) -> Lane:
+    def _lane(
+        self, lists: Lists, step: Step, meta: LaneMeta, store: Store, table: KeyTable
+    ) -> Lane:
         windows = self.plan.windows[step.number]
-        return Lane(step.number, windows, step.panes, self.aggregates, meta, store, table)
+        return Lane(step.number, windows, step.panes, self.aggregates, meta, store, table, lists)
 
     def _check_partitions(self, rows: list[ShardRow]) -> None:
         highest = max((row.partition for row in rows), default=0)
@@ -243,7 +249,7 @@ class ShardReducer:
         pane_ms = self.plan.panes.start_ms(np.where(told, met, 0))
         return np.where(told, np.maximum(pane_ms, watermark_ms), watermark_ms)
 
-    def _emit(self, number: int, runs: Runs, keys: pa.Array) -> list[bytes]:
+    def _emit(self, number: int, runs: Runs, keys: pa.Array, lists: Lists) -> list[bytes]:
         """The blobs for the sink."""
         if self.emit == "top":
             runs = top_of_windows(runs, keys, self.aggregates, self.k)
@@ -257,6 +263,7 @@ class ShardReducer:
                 keys,
                 self.aggregates,
                 number,
+                lists,
             )
             for at in range(0, len(runs.key), RUNS_PER_BLOB)
         ]
@@ -329,6 +336,7 @@ def encode_runs(
     keys: pa.Array,
     aggregates: Aggregates,
     number: int,
+    lists: Lists,
     revision: Int64s | None = None,
 ) -> bytes:
     """Write runs as an Arrow blob, with the keys they use as a dictionary.
@@ -338,6 +346,7 @@ def encode_runs(
         keys: The key of each id.
         aggregates: What their values are of.
         number: Of the windows in the plan.
+        lists: Those that values are numbers of.
         revision: How often each row came before; None: none of them did.
     """
     used = np.zeros(len(keys), dtype=bool)
@@ -350,8 +359,9 @@ def encode_runs(
             pa.array(code[runs.key].astype(np.int32)), keys.filter(pa.array(used))
         ),
     }
-    for name, row in zip(aggregates.names, runs.value, strict=True):
-        columns[name] = pa.array(row)
+    collected = aggregates.collected
+    for row, (name, values) in enumerate(zip(aggregates.names, runs.value, strict=True)):
+        columns[name] = lists.array(values) if row in collected else pa.array(values)
     if revision is not None:
         columns[REVISION] = pa.array(revision)
     batch = pa.RecordBatch.from_pydict(columns)

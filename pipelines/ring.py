@@ -57,6 +57,8 @@ class OtherValues(Protocol):
     """Gives the states that do not follow from sums of changes."""
 
     rows: list[int]
+    remembered: list[int]
+    """Those of them whose values in the window before the first are the totals."""
 
     def values(self, key: Int64s, window: Int64s) -> Int64s:
         """The states of keys in windows, int64[len(rows), n]; ordered by key and window."""
@@ -187,7 +189,7 @@ def slide(
     carried = np.flatnonzero(begins)
     for other in others:
         value[other.rows] = other.values(key, window)
-        for row in other.rows:
+        for row in other.remembered:
             value[row, carried] = totals[row, keys]
     aggregates.derive(value)
     gone = value[0] == 0

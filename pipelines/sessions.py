@@ -32,6 +32,7 @@ from partitioners.errors import InputError
 from pipelines.aggregates import TIMESTAMP, Aggregates, Max, Min
 from pipelines.blobs import Int64s, from_blob, numbers, to_blob
 from pipelines.combine import ShardRow
+from pipelines.lists import Lists
 from pipelines.lookup import differs
 from pipelines.panes import Panes, Windows, parse_duration_ms
 from pipelines.partials import ON_TIME, combine_groups, decode_partials
@@ -229,8 +230,9 @@ class SessionReducer:
         if not num:
             return []
         value = ended.states.copy()
+        lists = Lists()
         for name, cells in ended.cells.items():
-            rows, found = self._of_values(name, cells, num)
+            rows, found = self._of_values(name, cells, num, lists)
             value[rows] = found
         self.aggregates.derive(value)
         end = self._row(ended, LAST) + self.sessions.gap_ms
@@ -238,14 +240,20 @@ class SessionReducer:
         runs = Runs(self._row(ended, FIRST), end, key, value, np.ones(num, dtype=bool))
         return [
             encode_runs(
-                runs.where(key[at : at + RUNS_PER_BLOB]), ended.keys, self.aggregates, SESSIONS
+                runs.where(key[at : at + RUNS_PER_BLOB]),
+                ended.keys,
+                self.aggregates,
+                SESSIONS,
+                lists,
             )
             for at in range(0, num, RUNS_PER_BLOB)
         ]
 
-    def _of_values(self, name: str, cells: Cells, num: int) -> tuple[list[int], Int64s]:
+    def _of_values(
+        self, name: str, cells: Cells, num: int, lists: Lists
+    ) -> tuple[list[int], Int64s]:
         """The states that need every value: each session is a key with one window, number 0."""
-        value_set = ValueSet(_Scratch(), name, self.aggregates, 1, [])
+        value_set = ValueSet(_Scratch(), name, self.aggregates, 1, [], lists=lists)
         zero = np.zeros(len(cells.key), dtype=np.int64)
         value_set.changes.append(cell_changes(zero, zero + 1, cells.key, cells))
         value_set.close(1, 1, 2)

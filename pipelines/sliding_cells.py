@@ -296,3 +296,58 @@ def top_values(
                 row += 1
             else:
                 break
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def expand_cells(
+    cell_key: Int64s,
+    cell_value: Int64s,
+    cell_count: Int64s,
+    event_cell: Int64s,
+    event_window: Int64s,
+    event_delta: Int64s,
+    row_key: Int64s,
+    row_window: Int64s,
+    lengths: Int64s,
+    out: Int64s,
+) -> None:
+    """List the values of sliding multisets, ascending.
+
+    Args:
+        cell_key: See `distinct_estimates`.
+        cell_value: int64[m], the values.
+        cell_count: See `distinct_estimates`.
+        event_cell: See `distinct_estimates`.
+        event_window: See `distinct_estimates`.
+        event_delta: See `distinct_estimates`.
+        row_key: See `distinct_estimates`.
+        row_window: See `distinct_estimates`.
+        lengths: int64[r], set to the lengths of the lists.
+        out: int64[sum of lengths], set to the lists one after the other; empty: lengths only.
+    """
+    num_cells, num_events, num_rows = cell_key.size, event_cell.size, row_key.size
+    cell, event, row, at = 0, 0, 0, 0
+    while cell < num_cells:
+        key, first, total = cell_key[cell], cell, 0
+        while cell < num_cells and cell_key[cell] == key:
+            total += cell_count[cell]
+            cell += 1
+        while row < num_rows and row_key[row] < key:
+            row += 1
+        while True:
+            more = event < num_events and event_cell[event] < cell
+            here = row < num_rows and row_key[row] == key
+            if more and (not here or event_window[event] <= row_window[row]):
+                cell_count[event_cell[event]] += event_delta[event]
+                total += event_delta[event]
+                event += 1
+            elif here:
+                lengths[row] = total
+                if out.size:
+                    for place in range(first, cell):
+                        for _ in range(cell_count[place]):
+                            out[at] = cell_value[place]
+                            at += 1
+                row += 1
+            else:
+                break

@@ -117,6 +117,7 @@ class TwoStacks:
         self._end = end
         self._blocks = []
         self.rows: list[int] = []
+        self.remembered = self.rows
         for each, rows in aggregates.stacked:
             width = rows.stop - rows.start
             here = slice(len(self.rows), len(self.rows) + width)

@@ -24,6 +24,7 @@ from pipelines.aggregates import (
     SlidingCells,
 )
 from pipelines.blobs import Int64s, from_blob, numbers, to_blob
+from pipelines.lists import Collect, Lists
 from pipelines.lookup import count_at_or_before, differs, order_of, running_sums
 from pipelines.pending import PendingChanges, Store
 from pipelines.ring import NO_PEER, Changes, concat_changes
@@ -111,6 +112,7 @@ class ValueSet:
         windows_per_bucket: Of pending changes.
         index: Segments of pending changes there are.
         prefix: Of its names in the store.
+        lists: Those of the shard and batch, where an aggregate gives lists.
     """
 
     def __init__(
@@ -122,8 +124,10 @@ class ValueSet:
         index: list[tuple[int, int]],
         *,
         prefix: str = "",
+        lists: Lists | None = None,
     ) -> None:
         self._store = store
+        self._lists = lists
         self._name = f"{prefix}cells/{column}"
         self.pending = PendingChanges(
             store, CELL_COLUMNS, windows_per_bucket, index, prefix=self._name
@@ -135,6 +139,7 @@ class ValueSet:
             if isinstance(each, OfValues) and each.cells == column
         ]
         self.rows = [row for _, rows in self._blocks for row in range(rows.start, rows.stop)]
+        self.remembered = [row for row in self.rows if row not in aggregates.collected]
         blob = store.get(self._name)
         self._is_stored = blob is not None
         empty = np.empty(0, dtype=np.int64)
@@ -187,6 +192,11 @@ class ValueSet:
                 out[first : first + rows.stop - rows.start] = each.slide_cells(
                     (*cells, *events), key, window
                 )
+            if isinstance(each, Collect):
+                assert self._lists is not None
+                cells = (self._key, self._value, self._count)
+                events = (self._cell, self._window, self._delta)
+                out[at[rows.start]] = self._lists.collect((*cells, *events), key, window)
             if isinstance(each, OfWindow):
                 first = at[rows.start]
                 self._compute(each, key, window, out[first : first + rows.stop - rows.start])

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from streams import Engine, Row, deal, out_of_order
 
-from partitioners.errors import RunError
+from partitioners.errors import InputError, RunError
 from pipelines import wide
 from pipelines.aggregates import (
     Aggregate,
@@ -35,6 +35,7 @@ from pipelines.aggregates import (
     Sum,
     Variance,
 )
+from pipelines.lists import Collect
 from pipelines.panes import Windows
 from pipelines.punctuation import END_MS, MAGIC, decode_watermark, encode_watermark
 from pipelines.scan import fold, scan, scan_back
@@ -72,6 +73,7 @@ class Everything(KeyedSum):
         pa.field("median", pa.float64()),
         pa.field("decile", pa.float64()),
         pa.field("distinct", pa.int64()),
+        pa.field("values", pa.list_(pa.int64())),
     )
     aggregates: ClassVar[Aggregates] = Aggregates(
         Sum("sum", "x"),
@@ -86,6 +88,7 @@ class Everything(KeyedSum):
         Median("median", "x"),
         Quantile("decile", "x", 0.9, scale=10),
         Distinct("distinct", "x"),
+        Collect("values", "x"),
     )
 
 
@@ -110,6 +113,7 @@ def naive_values(records: list[tuple[int, int]]) -> dict[str, Any]:
         "median": naive_quantile(xs, 0.5),
         "decile": naive_quantile(xs, 0.9) / 10,
         "distinct": len(set(xs)),
+        "values": sorted(xs),
     }
 
 
@@ -214,6 +218,34 @@ def test_blocks_turn_within_and_between_batches(tmp_path: Path, batch_rows: int)
     ]
     partitions = deal(rows, times, 3, slide_ms=100, lateness_ms=1_000, every=20)
     check(Engine(Everything(), Windows(7_000, 100), tmp_path, 3, 2), partitions, batch_rows)
+
+
+@pytest.mark.parametrize("emit", ["top", "changed"])
+def test_lists_go_with_the_rows_they_are_of(tmp_path: Path, emit: str) -> None:
+    times = out_of_order(600, 9_000, 300, seed=3)
+    random = np.random.default_rng(3)
+    draws = zip(
+        random.integers(0, 9, 600).tolist(), random.integers(-3, 4, 600).tolist(), strict=True
+    )
+    rows: list[Row] = [
+        (b"key-%d" % key, b"%d,-,%d" % (time, x))
+        for (key, x), time in zip(draws, times, strict=True)
+    ]
+    partitions = deal(rows, times, 2, slide_ms=100, every=20)
+    engine = Engine(Everything(), Windows(400, 100), tmp_path, 2, 3, emit, k=2)
+    engine.run(partitions, 70)
+    expected = naive_windows(partitions, 400, 100)
+    gone = 0
+    for row in engine.results():
+        place = (round(row["window_start"].timestamp() * 1000), row["key"])
+        assert row["values"] == (expected[place]["values"] if row["count"] else None)
+        gone += not row["count"]
+    assert (gone > 0) == (emit == "changed")
+
+
+def test_a_list_orders_nothing() -> None:
+    with pytest.raises(InputError, match="values is a list and orders nothing"):
+        Aggregates(Collect("values", "x"), order_by=("values",))
 
 
 def test_a_total_beyond_64_bits_is_exact_as_decimal_and_refused_as_int64(tmp_path: Path) -> None:

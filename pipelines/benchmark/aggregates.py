@@ -34,6 +34,7 @@ from pipelines.aggregates import (
 )
 from pipelines.approximate import ApproxDistinct, ApproxQuantile, TopK
 from pipelines.combine import Combiner
+from pipelines.lists import Collect
 from pipelines.panes import Windows
 from pipelines.plan import WindowPlan
 from pipelines.punctuation import END_MS, encode_watermark
@@ -78,6 +79,7 @@ CASES: dict[str, Callable[[], Aggregate]] = {
     "distinct": lambda: Distinct("a", "x"),
     "top-k": lambda: TopK("a", "x"),
     "median": lambda: Median("a", "x"),
+    "collect": lambda: Collect("a", "x"),
 }
 
 

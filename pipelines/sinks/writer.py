@@ -5,14 +5,15 @@ Sinks get the rows a row group at a time; the runs of a batch are never expanded
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from pipelines.blobs import Int64s, from_blob, numbers
+from pipelines.lists import Collect
 from pipelines.panes import Windows
 from pipelines.query import Query
 from pipelines.reduce import REVISION, windows_number
@@ -22,6 +23,24 @@ from pipelines.top import concat_runs, top_of_windows
 
 ROWS_PER_GROUP = 1 << 20
 _TIMESTAMP = pa.timestamp("ms", tz="UTC")
+
+
+class Decoded(NamedTuple):
+    """Runs as they came from a reducer.
+
+    Attributes:
+        windows: Of which windows; None: sessions.
+        runs: Their values; of those that are lists, places in `lists`.
+        keys: The key of each id.
+        lists: By row of the values.
+        revision: How often each came before; None: none of them did.
+    """
+
+    windows: Windows | None
+    runs: Runs
+    keys: pa.Array
+    lists: Mapping[int, pa.ListArray]
+    revision: Int64s | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +105,7 @@ class ResultWriter:
             blobs = list(blobs)
         rows = [
             sink.write(
-                (table for blob in blobs for table in self._expand(*self.decode(blob))),
+                (table for blob in blobs for table in self._expand(self.decode(blob))),
                 self.shape,
                 part,
             )
@@ -96,53 +115,67 @@ class ResultWriter:
 
     def write_top(self, blobs: Iterable[bytes], batch_id: int) -> int:
         """Merge the tops of the shards, which close the same windows in the same batch."""
-        by_windows: dict[Windows | None, list[tuple[Runs, pa.Array]]] = {}
+        by_windows: dict[Windows | None, list[Decoded]] = {}
         for blob in blobs:
-            windows, runs, keys, _ = self.decode(blob)
-            by_windows.setdefault(windows, []).append((runs, keys))
+            decoded = self.decode(blob)
+            by_windows.setdefault(decoded.windows, []).append(decoded)
         if not by_windows:
             return 0
-        merged = [(windows, *self._merge(each)) for windows, each in by_windows.items()]
+        merged = [self._merge(each) for each in by_windows.values()]
         part = Part(batch_id, "top")
         rows = [
-            sink.write((table for top in merged for table in self._expand(*top)), self.shape, part)
+            sink.write((table for top in merged for table in self._expand(top)), self.shape, part)
             for sink in self.sinks
         ]
         return max(rows, default=0)
 
-    def _merge(self, decoded: list[tuple[Runs, pa.Array]]) -> tuple[Runs, pa.Array]:
-        keys = pa.concat_arrays([keys for _, keys in decoded])
-        before = np.cumsum([0, *(len(keys) for _, keys in decoded)])
-        parts = [
-            runs._replace(key=runs.key + shift)
-            for (runs, _), shift in zip(decoded, before[:-1].tolist(), strict=True)
-        ]
-        return top_of_windows(concat_runs(parts), keys, self.workload.aggregates, self.k), keys
+    def _merge(self, decoded: list[Decoded]) -> Decoded:
+        aggregates = self.workload.aggregates
+        keys = pa.concat_arrays([each.keys for each in decoded])
+        lists = {
+            row: pa.concat_arrays([each.lists[row] for each in decoded])
+            for row in aggregates.collected
+        }
+        parts, num_keys, num_lists = [], 0, 0
+        for each in decoded:
+            value = each.runs.value
+            value[list(lists)] += num_lists
+            parts.append(each.runs._replace(key=each.runs.key + num_keys, value=value))
+            num_keys += len(each.keys)
+            num_lists += len(each.runs.key)
+        top = top_of_windows(concat_runs(parts), keys, aggregates, self.k)
+        return Decoded(decoded[0].windows, top, keys, lists)
 
-    def decode(self, blob: bytes) -> tuple[Windows | None, Runs, pa.Array, Int64s | None]:
-        """Read a blob of runs: of which windows (None: sessions), their keys, and revisions."""
+    def decode(self, blob: bytes) -> Decoded:
+        """Read a blob of runs."""
         batch = from_blob(blob)
         coded = batch.column("key")
         start, end = numbers(batch.column("start")), numbers(batch.column("end"))
-        names = self.workload.aggregates.names
-        value = np.stack([numbers(batch.column(name)) for name in names])
+        aggregates = self.workload.aggregates
+        lists = {row: batch.column(aggregates.names[row]) for row in aggregates.collected}
+        place = np.arange(batch.num_rows)
+        value = np.stack(
+            [
+                place if row in lists else numbers(batch.column(name))
+                for row, name in enumerate(aggregates.names)
+            ]
+        )
         key = coded.indices.to_numpy().astype(np.int64)
         runs = Runs(start, end, key, value, np.ones(len(start), dtype=bool))
         revision = numbers(batch.column(REVISION)) if REVISION in batch.schema.names else None
         number = windows_number(batch)
         windows = None if number < 0 else self.windows[number]
-        return windows, runs, coded.dictionary, revision
+        return Decoded(windows, runs, coded.dictionary, lists, revision)
 
-    def _expand(
-        self, windows: Windows | None, runs: Runs, keys: pa.Array, revision: Int64s | None = None
-    ) -> Iterator[pa.Table]:
+    def _expand(self, decoded: Decoded) -> Iterator[pa.Table]:
         """One row per window and key, a row group at a time.
 
         A session is a row with its bounds, not a run of windows.
         """
+        windows, runs, keys, lists, revision = decoded
         if self.emit == "changed":
             runs = runs._replace(end=runs.start + 1)
-        values = self.workload.finish_values(runs.value)
+        values = self._values(runs.value, lists)
         if self.updates:
             none = np.zeros(len(runs.start), dtype=np.int64)
             values.append(pa.array(none if revision is None else revision))
@@ -166,6 +199,18 @@ class ResultWriter:
             end = start + windows.size_ms
             yield self._rows(start, end, runs.key[which].astype(np.int32), finished, values, which)
             low = high
+
+    def _values(self, states: Int64s, lists: Mapping[int, pa.ListArray]) -> list[pa.Array]:
+        """The value columns."""
+        values = self.workload.finish_values(states)
+        names = [field.name for field in self.workload.value_fields]
+        for row, each in self.workload.aggregates.collected.items():
+            if each.name in names:
+                assert isinstance(each, Collect)
+                at = names.index(each.name)
+                found = lists[row].take(pa.array(states[row]))
+                values[at] = each.finish_lists(found, states[0], values[at].type)
+        return values
 
     def _rows(
         self,
