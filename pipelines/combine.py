@@ -39,6 +39,7 @@ from pipelines.shards import shard_of_keys
 from pipelines.value_sets import Cells
 
 if TYPE_CHECKING:
+    from pipelines.events import PerEvent
     from pipelines.plan import WindowPlan
     from pipelines.sessions import Sessions
 
@@ -84,7 +85,7 @@ class Combiner:
     """
 
     workload: Query
-    plan: WindowPlan | Sessions
+    plan: WindowPlan | Sessions | PerEvent
     num_shards: int
     watermark_lag_ms: int | None = None
     max_future_ms: int | None = None

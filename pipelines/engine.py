@@ -25,6 +25,7 @@ from partitioners.errors import InputError, RunError, nearest
 from pipelines.batch_sink import BatchSink
 from pipelines.combine import Combiner
 from pipelines.dead_letter_topic import DeadLetterTopic
+from pipelines.events import EventReducer, PerEvent
 from pipelines.java_client import require_partitions
 from pipelines.listener import BatchProgress, ProgressListener
 from pipelines.panes import Windows
@@ -201,7 +202,7 @@ def start(
     topic: str,
     num_partitions: int,
     num_shards: int,
-    windows: Windows | Sequence[Windows] | Sessions,
+    windows: Windows | Sequence[Windows] | Sessions | PerEvent,
     results_dir: Path | str,
     checkpoint_dir: Path | str,
     lateness_ms: int = 0,
@@ -225,7 +226,8 @@ def start(
         topic: The topic.
         num_partitions: Its partitions.
         num_shards: Reducers, each one Spark state partition.
-        windows: The windows; several kinds share their panes, see `plan`. Or sessions.
+        windows: The windows; several kinds share their panes, see `plan`. Or sessions, or rows per
+            event.
         results_dir: Where the batch log goes, and Parquet files where no sinks are given.
         checkpoint_dir: Spark's checkpoint.
         lateness_ms: How far a partition's watermark stays behind its event time (mode `records`).
@@ -249,9 +251,11 @@ def start(
         InputError: An option is out of range, a sink cannot take the results, the topic has other
             partitions, or the checkpoint belongs to other settings.
     """
-    plan: WindowPlan | Sessions
+    plan: WindowPlan | Sessions | PerEvent
     if isinstance(windows, Sessions):
         plan, workload = windows, with_times(workload)
+    elif isinstance(windows, PerEvent):
+        plan = windows
     else:
         plan = WindowPlan.of(windows, workload.aggregates)
     if emit not in EMITS:
@@ -265,6 +269,13 @@ def start(
     if isinstance(windows, Sessions) and (update_ms or emit != "all"):
         raise InputError(
             "sessions are written when they have ended, each once: leave update_ms and emit out"
+        )
+    if isinstance(windows, PerEvent) and (
+        update_ms or emit != "all" or num_shards != 1 or progress != "watermarks"
+    ):
+        raise InputError(
+            "rows per event need num_shards=1 and watermark records: leave update_ms, emit and "
+            "progress out"
         )
     if update_ms and emit != "all":
         raise InputError(
@@ -306,9 +317,11 @@ def start(
         update_ms,
     )
     holding = None if by_records else num_partitions
-    reducer: ShardReducer | SessionReducer
+    reducer: ShardReducer | SessionReducer | EventReducer
     if isinstance(plan, Sessions):
         reducer = SessionReducer(workload.aggregates, plan, holding)
+    elif isinstance(plan, PerEvent):
+        reducer = EventReducer(workload.aggregates, plan, num_partitions)
     else:
         reducer = ShardReducer(workload.aggregates, plan, holding, emit, k, update_ms)
     sink = BatchSink(writer, Path(results_dir), listener)
@@ -343,7 +356,9 @@ def start(
     return RunningQuery(stream.start, progress_listener, sink, num_partitions)
 
 
-def _windows_in_words(plan: WindowPlan | Sessions) -> str:
+def _windows_in_words(plan: WindowPlan | Sessions | PerEvent) -> str:
+    if isinstance(plan, PerEvent):
+        return f"{plan.window_ms} ms per event"
     if isinstance(plan, Sessions):
         return f"sessions with a gap of {plan.gap_ms} ms"
     return ", ".join(f"{each.size_ms} ms by {each.slide_ms} ms" for each in plan.windows)

@@ -19,6 +19,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 if TYPE_CHECKING:
     import pandas as pd
 
+    from pipelines.events import EventReducer
     from pipelines.reduce import ShardReducer
     from pipelines.sessions import SessionReducer
 
@@ -50,7 +51,9 @@ class StateStore:
 class ShardProcessor(StatefulProcessor):
     """Runs a `ShardReducer`: one call per shard and batch."""
 
-    def __init__(self, reducer: ShardReducer | SessionReducer, labels: tuple[int, ...]) -> None:
+    def __init__(
+        self, reducer: ShardReducer | SessionReducer | EventReducer, labels: tuple[int, ...]
+    ) -> None:
         # By value, for the aggregates of a notebook have no module to be found in.
         self._pickled = cloudpickle.dumps(reducer)  # type: ignore[no-untyped-call]
         self._shard_of = {label: i for i, label in enumerate(labels)}
@@ -90,8 +93,8 @@ class ShardProcessor(StatefulProcessor):
             {"shard": "int32"}
         )
 
-    def _reducer(self) -> ShardReducer | SessionReducer:
-        reducer: ShardReducer | SessionReducer = pickle.loads(self._pickled)  # noqa: S301 - pickled above
+    def _reducer(self) -> ShardReducer | SessionReducer | EventReducer:
+        reducer: ShardReducer | SessionReducer | EventReducer = pickle.loads(self._pickled)  # noqa: S301 - pickled above
         return reducer
 
     def close(self) -> None:

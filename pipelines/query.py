@@ -41,6 +41,8 @@ class Query(ABC):
         value_fields: Columns of the results that hold the values.
         aggregates: What to compute.
         k: How many keys the top of a window has.
+        identity_fields: Value columns that tell rows of one window and key apart.
+        per_event: Whether rows follow events and not windows (`events.PerEvent`).
     """
 
     name: ClassVar[str]
@@ -48,6 +50,8 @@ class Query(ABC):
     value_fields: ClassVar[tuple[pa.Field, ...]]
     aggregates: Aggregates
     k: ClassVar[int] = 10
+    identity_fields: tuple[str, ...] = ()
+    per_event: bool = False
 
     @abstractmethod
     def decode(self, keys: pa.Array, values: pa.Array) -> Decoded:

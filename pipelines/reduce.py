@@ -118,7 +118,7 @@ class ShardReducer:
             for step in self.plan.steps
         }
         rows = sorted(rows, key=lambda row: row.partition)
-        self._check_partitions(rows)
+        check_partitions(rows, self.num_partitions)
         progress = [json.loads(row.progress) for row in rows]
         counts = {"on_time": 0, "late": 0, "partial_rows": 0}
         self._take([row for row in rows if row.partials], meta, table, lanes, counts)
@@ -168,14 +168,6 @@ class ShardReducer:
     ) -> Lane:
         windows = self.plan.windows[step.number]
         return Lane(step.number, windows, step.panes, self.aggregates, meta, store, table, lists)
-
-    def _check_partitions(self, rows: list[ShardRow]) -> None:
-        highest = max((row.partition for row in rows), default=0)
-        if self.num_partitions is not None and highest >= self.num_partitions:
-            raise RunError(
-                f"the topic has a partition {highest}, yet the query was started for "
-                f"{self.num_partitions} partitions: start it with the topic's number of partitions"
-            )
 
     def _load_table(self, store: Store) -> KeyTable:
         blob = store.get("keys")
@@ -285,6 +277,24 @@ class ShardReducer:
             [window, None if name is None else name.hex(), *values]
             for name, values in zip(names, top.value.T.tolist(), strict=True)
         ]
+
+
+def check_partitions(rows: list[ShardRow], num_partitions: int | None) -> None:
+    """See that there are no more partitions than hold windows back.
+
+    Args:
+        rows: Of a batch.
+        num_partitions: How many hold windows back; None: those with rows in the batch.
+
+    Raises:
+        RunError: There are.
+    """
+    highest = max((row.partition for row in rows), default=0)
+    if num_partitions is not None and highest >= num_partitions:
+        raise RunError(
+            f"the topic has a partition {highest}, yet the query was started for "
+            f"{num_partitions} partitions: start it with the topic's number of partitions"
+        )
 
 
 def raise_watermarks(

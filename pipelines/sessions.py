@@ -39,7 +39,13 @@ from pipelines.partials import ON_TIME, combine_groups, decode_partials
 from pipelines.pending import Store
 from pipelines.punctuation import NO_WATERMARK_MS
 from pipelines.query import Query
-from pipelines.reduce import RUNS_PER_BLOB, ShardOutput, encode_runs, raise_watermarks
+from pipelines.reduce import (
+    RUNS_PER_BLOB,
+    ShardOutput,
+    check_partitions,
+    encode_runs,
+    raise_watermarks,
+)
 from pipelines.ring import Bools, Runs, running_maximum
 from pipelines.value_sets import Cells, ValueSet, cell_changes, count_cells
 
@@ -142,6 +148,7 @@ class SessionReducer:
             meta = json.loads(blob)
         watermarks = {int(p): ms for p, ms in meta["watermarks_ms"].items()}
         rows = sorted(rows, key=lambda row: row.partition)
+        check_partitions(rows, self.num_partitions)
         progress = [json.loads(row.progress) for row in rows]
         counts = {"on_time": 0, "late": 0, "partial_rows": 0}
         parts = [self._load(store)]

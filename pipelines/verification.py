@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 PARTITIONS = 4
 EXACT = "exact"
+# Options that make another query of a workload.
+FORMS = ("whole", "per_event")
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Verdict:
 
 
 def cases(workloads: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
-    """The workloads to run, with their options: those that have a whole-table form twice.
+    """The workloads to run, with their options: those that have another form twice.
 
     Args:
         workloads: Names; none: all that ship data.
@@ -83,8 +85,8 @@ def cases(workloads: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
         if name not in shipped:
             raise InputError(f'no workload "{name}" with data that ships: {nearest(name, shipped)}')
         chosen.append((name, {}))
-        if "whole" in inspect.signature(WORKLOADS[name]).parameters:
-            chosen.append((name, {"whole": True}))
+        known = inspect.signature(WORKLOADS[name]).parameters
+        chosen += [(name, {form: True}) for form in FORMS if form in known]
     return chosen
 
 

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from pipelines.batch_log import BatchLog
 from pipelines.combine import Combiner
+from pipelines.events import EventReducer, PerEvent
 from pipelines.panes import Windows
 from pipelines.plan import WindowPlan
 from pipelines.punctuation import END_MS, encode_watermark
@@ -50,7 +51,7 @@ class Engine:
     """The engine's stages on Python lists of rows."""
 
     workload: Workload
-    windows: Windows | Sequence[Windows] | Sessions
+    windows: Windows | Sequence[Windows] | Sessions | PerEvent
     folder: Path
     num_partitions: int = 1
     num_shards: int = 1
@@ -63,7 +64,9 @@ class Engine:
 
     def __post_init__(self) -> None:
         self.plan: Any
-        if isinstance(self.windows, Sessions):
+        if isinstance(self.windows, PerEvent):
+            self.plan = self.windows
+        elif isinstance(self.windows, Sessions):
             self.plan, self.workload = self.windows, with_times(self.workload)
         else:
             self.plan = WindowPlan.of(self.windows, self.workload.aggregates)
@@ -81,6 +84,8 @@ class Engine:
         )
         if isinstance(self.plan, Sessions):
             self.reducer = SessionReducer(self.workload.aggregates, self.plan, holding)
+        elif isinstance(self.plan, PerEvent):
+            self.reducer = EventReducer(self.workload.aggregates, self.plan, self.num_partitions)
         self.writer = ResultWriter(
             (ParquetSink(self.folder),),
             self.workload,

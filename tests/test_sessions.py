@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from streams import Engine, Row, deal, out_of_order
 from test_aggregates import Everything, naive_values
 
-from partitioners.errors import InputError
+from partitioners.errors import InputError, RunError
 from pipelines.punctuation import END_MS, MAGIC, decode_watermark, encode_watermark
 from pipelines.sessions import PANES_PER_GAP, Sessions, with_times
 from pipelines.workloads import KeyedSum
@@ -128,3 +128,10 @@ def test_what_a_session_cannot_have_is_refused() -> None:
         Sessions.of("half an hour")
     with pytest.raises(InputError, match="no last part of fixed length: leave last_ms out"):
         with_times(DebsQ2())
+
+
+def test_a_partition_beyond_those_that_hold_sessions_back_is_refused(tmp_path: Path) -> None:
+    engine = Engine(KeyedSum(), Sessions(80), tmp_path, num_partitions=1)
+    rows: list[Row] = [(b"k", b"5,-,1")]
+    with pytest.raises(RunError, match="the topic has a partition 1, yet the query was started"):
+        engine.batch([rows, rows])

@@ -17,6 +17,7 @@ from partitioners.hashing import hash_keys
 from pipelines.benchmark.content import TopicContent
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.watermark_clock import WatermarkClock
+from pipelines.events import PerEvent
 from pipelines.input_files import is_pipe
 from pipelines.panes import Windows
 from pipelines.plan import WindowPlan
@@ -33,8 +34,16 @@ def make_workload(config: RunConfig) -> Workload:
     return create_workload(config.workload, **config.workload_options)
 
 
-def make_windows(config: RunConfig) -> list[Windows]:
-    """Make the windows of a run."""
+def make_windows(config: RunConfig) -> list[Windows] | PerEvent:
+    """Make the windows of a run.
+
+    Raises:
+        InputError: Several where there can be one only.
+    """
+    if make_workload(config).per_event:
+        if config.more_windows:
+            raise InputError("per event there is one window: leave --window out")
+        return PerEvent(config.window_ms)
     return [Windows(size_ms, slide_ms) for size_ms, slide_ms in config.windows]
 
 
@@ -64,6 +73,7 @@ def shipped_config(
         encoding=workload.default_encoding,
         partitioner=partitioner,
         partitions=partitions,
+        shards=1 if workload.per_event else 2,
         window_ms=workload.default_window_ms,
         slide_ms=workload.default_slide_ms,
         emit=workload.default_emit,
@@ -108,7 +118,15 @@ def check_options(config: RunConfig) -> None:
     workload = make_workload(config)
     for size_ms, slide_ms in config.windows:
         workload.check_windows(size_ms, slide_ms)
-    WindowPlan.of(make_windows(config), workload.aggregates)
+    windows = make_windows(config)
+    if isinstance(windows, PerEvent):
+        if config.shards != 1 or config.emit != "all":
+            raise InputError(
+                "per event one reducer puts all records in order, and each row says all: leave "
+                "--shards and --emit out"
+            )
+    else:
+        WindowPlan.of(windows, workload.aggregates)
     make_partitioners(config)
 
 

@@ -150,6 +150,7 @@ def execute(
         total_seconds=total_seconds,
     )
     cell.write(folder)
+    workload.publish(results_dir, folder)
     return cell
 
 

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from pipelines.benchmark.prepare import Emit, RunConfig
 
 
+DEFAULT_SHARDS = 2
+
+
 def make_config(
     workload: str,
     *,
@@ -40,7 +43,7 @@ def make_config(
         pace: From `pace_of`.
         emit: What is written of each window.
         top: Size of a window's top.
-        settings: Further fields of `RunConfig`, as they are.
+        settings: Further fields of `RunConfig`, as they are; `shards` may be None.
 
     Raises:
         InputError: An unknown workload or option, or it ships no data and none is named.
@@ -54,6 +57,9 @@ def make_config(
     kinds = [(size_ms, _slide(slide_ms, size_ms, known.default_slide_ms))]
     if window:
         kinds = _kinds(window, said=window_ms is not None or slide_ms is not None)
+    if settings.get("shards") is None:
+        # What has to be put in order is put in order in one place.
+        settings["shards"] = 1 if known.per_event else DEFAULT_SHARDS
     return RunConfig(
         run_id=run_id,
         workload=workload,

@@ -61,7 +61,9 @@ def run(
     partitioner: Annotated[str, typer.Option(help="Who chooses the partition.")] = "key_hash",
     partitions: Annotated[int, typer.Option(help="Partitions of the topic.")] = 8,
     sources: Annotated[int, typer.Option(help="Producers with load estimates of their own.")] = 1,
-    shards: Annotated[int, typer.Option(help="Reducers.")] = 2,
+    shards: Annotated[
+        int | None, typer.Option(help="Reducers; left out: 2, or 1 where order needs it.")
+    ] = None,
     window_ms: Annotated[int | None, typer.Option(help="Window; left out: the workload's.")] = None,
     slide_ms: Annotated[int | None, typer.Option(help="Slide; left out: the workload's.")] = None,
     window: Annotated[
@@ -167,7 +169,11 @@ def _explain(config: RunConfig, *, as_json: bool) -> None:
     from pipelines.plan import WindowPlan
 
     check_options(config)
-    plan = WindowPlan.of(make_windows(config), make_workload(config).aggregates)
+    windows = make_windows(config)
+    if not isinstance(windows, list):
+        typer.echo(f"after every event, the window of the last {windows.window_ms:,} ms: no panes")
+        return
+    plan = WindowPlan.of(windows, make_workload(config).aggregates)
     typer.echo(json.dumps(plan_figures(plan)) if as_json else in_words(plan))
 
 

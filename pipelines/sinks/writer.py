@@ -83,7 +83,7 @@ class ResultWriter:
     def shape(self) -> Shape:
         """The columns, and those that tell rows apart."""
         keys = [field.name for field in self.workload.key_fields]
-        which = ["rank"] if self.emit == "top" else keys
+        which = ["rank"] if self.emit == "top" else [*keys, *self.workload.identity_fields]
         return Shape(self.workload.name, self.schema, ("window_start", "window_end", *which))
 
     @property

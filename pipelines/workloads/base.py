@@ -104,6 +104,26 @@ class Workload(Query):
         Beside the columns of the records there is `window_end_ms`.
         """
 
+    def oracle_expected(
+        self,
+        connection: duckdb.DuckDBPyConnection,  # noqa: ARG002 - of those that have their own
+        window_ms: int,  # noqa: ARG002
+    ) -> bool:
+        """Fill the oracle's table `expected` from `records`, where SQL over windows cannot.
+
+        Returns:
+            Whether it did; the others leave it to `benchmark.oracle`.
+        """
+        return False
+
+    def publish(self, results_dir: Path, folder: Path) -> None:
+        """Write results in a form that the workload's own definition asks for, if there is one.
+
+        Args:
+            results_dir: The Parquet files.
+            folder: Where it goes: the run's.
+        """
+
     def oracle_order(self) -> str:
         """SQL aggregate expressions that order the keys of a window, as in ORDER BY."""
         return "count(*) DESC"

@@ -4,19 +4,31 @@ A trip counts at its drop-off, for the route from the 500 m cell of its pick-up 
 drop-off. Cells are integer arithmetic on micro-degrees read from the text: in floating point some
 trips land one cell away. Trips with an end outside the 300 x 300 grid are ignored. Routes of equal
 count are ordered by their latest trip, newest first: later drop-off, or further down in the input.
+
+With the option `per_event` it is the query as published: the ten after every trip that changes
+them, of the window (drop-off - 30 min, drop-off] (`debs_q1_events`).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 import pyarrow as pa
 
+from partitioners.errors import InputError
 from pipelines.aggregates import SMALLEST, Aggregates, Latest
 from pipelines.text_input import LineChunk, RejectedLine
 from pipelines.workloads.base import DATA, RECORDS, Decoded, Int64s, Parsed, Parser, Workload
+from pipelines.workloads.debs_q1_trips import (
+    EVENT_FIELDS,
+    LINE_BITS,
+    RESOLUTION_MS,
+    Trips,
+    event_columns,
+    pack_trips,
+)
 from pipelines.workloads.fields import read_int64s, write_int64s
 
 if TYPE_CHECKING:
@@ -92,6 +104,11 @@ class TripParser(Parser):
         trips = well_formed.filter(inside).with_columns(
             route=pl.format("{}.{}-{}.{}", *(pl.col(name) for name in cells))
         )
+        if self._with_pickup and chunk.first_line_number + len(chunk.lines) > 1 << LINE_BITS:
+            raise InputError(
+                f"per event an input may have {1 << LINE_BITS:,} lines: name fewer files with "
+                "--input"
+            )
         timestamps = trips["timestamp_ms"].to_numpy()
         lines = trips["row"].cast(pl.Int64).to_numpy() + chunk.first_line_number
         values = [timestamps, lines]
@@ -123,7 +140,21 @@ class TripParser(Parser):
 
 
 class DebsQ1(Workload):
-    """Ten most frequent routes of the last 30 minutes."""
+    """Ten most frequent routes of the last 30 minutes.
+
+    Args:
+        per_event: After every trip that changes them, not window by window.
+    """
+
+    def __init__(self, per_event: bool = False) -> None:
+        if not isinstance(per_event, bool):
+            raise InputError(f"per_event must be true or false, not {per_event}")
+        self.per_event = per_event
+        if per_event:
+            self.default_slide_ms = RESOLUTION_MS
+            vars(self)["value_fields"] = EVENT_FIELDS
+            self.identity_fields = ("line",)
+            self.aggregates = Aggregates(Trips("trips", "trip"))
 
     # data
     name: ClassVar[str] = "debs-q1"
@@ -134,10 +165,13 @@ class DebsQ1(Workload):
     # parse
     def parser(self) -> TripParser:
         """See `Workload`."""
-        return TripParser()
+        return TripParser(with_pickup=self.per_event)
 
     def decode(self, keys: pa.Array, values: pa.Array) -> Decoded:  # noqa: ARG002
         """See `Workload`."""
+        if self.per_event:
+            (timestamps, lines, pickups), good = read_int64s(values, 3)
+            return Decoded(timestamps, {"trip": pack_trips(lines, pickups, timestamps)}, good)
         (timestamps, lines), good = read_int64s(values, 2)
         freshness = (timestamps << FRESHNESS_BITS) | (lines & ((1 << FRESHNESS_BITS) - 1))
         return Decoded(timestamps, {"freshness": freshness}, good)
@@ -154,6 +188,8 @@ class DebsQ1(Workload):
 
     def finish_values(self, states: Int64s) -> list[pa.Array]:
         """See `Workload`."""
+        if self.per_event:
+            return event_columns(states)
         count, freshness = states
         return [
             pa.array(count),
@@ -193,20 +229,77 @@ class DebsQ1(Workload):
                 SELECT *, try_strptime(column_text[4], '%Y-%m-%d %H:%M:%S') AS dropoff
                 FROM split WHERE len(column_text) = {NUM_COLUMNS} AND {coordinates}
             ), cells AS (
-                SELECT line_number, epoch_ms(dropoff) AS timestamp_ms,
+                SELECT line_number, epoch_ms(dropoff) AS timestamp_ms, CASE
+                           WHEN length(column_text[3]) = 19
+                           THEN try_strptime(column_text[3], '%Y-%m-%d %H:%M:%S')
+                       END AS pickup,
                        {x(7)} AS from_x, {y(8)} AS from_y, {x(9)} AS to_x, {y(10)} AS to_y
                 FROM valid
                 WHERE dropoff IS NOT NULL AND length(column_text[4]) = 19
             )
             SELECT row_number() OVER (ORDER BY line_number) - 1 AS record_index, timestamp_ms,
                    format('{{}}.{{}}-{{}}.{{}}', from_x, from_y, to_x, to_y) AS route,
-                   make_timestamptz(timestamp_ms * 1000) AS dropoff, line_number
+                   make_timestamptz(timestamp_ms * 1000) AS dropoff, line_number,
+                   CASE WHEN abs(epoch(pickup) - timestamp_ms // 1000) < {1 << 34}
+                        THEN make_timestamptz(epoch_us(pickup)) END AS pickup
             FROM cells WHERE {inside}
         """
 
     def oracle_values(self) -> dict[str, str]:
         """See `Workload`."""
+        if self.per_event:
+            return {field.name: field.name for field in EVENT_FIELDS}
         return {"count": "count(*)", "last_dropoff": "max(dropoff)"}
+
+    def oracle_expected(self, connection: duckdb.DuckDBPyConnection, window_ms: int) -> bool:
+        """See `Workload`."""
+        if not self.per_event:
+            return False
+        from pipelines.workloads.debs_q1_events import naive_rows
+
+        trips = connection.execute(
+            "SELECT timestamp_ms, route, line_number, pickup, dropoff FROM records "
+            f"WHERE first_window <= floor_div(timestamp_ms - {window_ms}, {RESOLUTION_MS}) + 1 "
+            "ORDER BY timestamp_ms, line_number"
+        ).fetchall()
+        rows = list(naive_rows([(time, route) for time, route, *_ in trips], window_ms))
+        changed = [trips[i] for i, _ in rows]
+        columns: dict[str, Any] = {
+            "window_index": [(row[0] - window_ms) // RESOLUTION_MS for row in changed],
+            "route": [row[1] for row in changed],
+            **{
+                field.name: pa.array([row[2 + i] for row in changed], field.type)
+                for i, field in enumerate(EVENT_FIELDS[:3])
+            },
+            **{
+                field.name: pa.array([top[place] for _, top in rows], field.type)
+                for place, field in enumerate(EVENT_FIELDS[3:])
+            },
+            "rank": [1] * len(rows),
+        }
+        connection.register("changes", pa.table(columns))
+        connection.execute("CREATE TABLE expected AS SELECT * FROM changes")
+        connection.unregister("changes")
+        return True
+
+    def publish(self, results_dir: Path, folder: Path) -> None:
+        """See `Workload`: per event `debs-q1.csv`, in the official format without the delay."""
+        if self.per_event and any(results_dir.glob("*.parquet")):
+            from pipelines.workloads.debs_q1_events import official_lines
+
+            with (folder / "debs-q1.csv").open("w", encoding="ascii") as file:
+                file.writelines(
+                    f"{line}\n"
+                    for line in official_lines(pl.read_parquet(results_dir / "*.parquet"))
+                )
+
+    def check_windows(self, window_ms: int, slide_ms: int) -> None:
+        """See `Workload`."""
+        if self.per_event and (slide_ms != RESOLUTION_MS or window_ms % RESOLUTION_MS):
+            raise InputError(
+                f"per event windows are of whole seconds and have no slide, but {window_ms} ms by "
+                f"{slide_ms} ms was asked for: leave --slide-ms out"
+            )
 
     def oracle_order(self) -> str:
         """See `Workload`."""

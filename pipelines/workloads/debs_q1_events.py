@@ -1,8 +1,8 @@
 """Query 1 of DEBS 2015 per event: the ten most frequent routes after every trip, as published.
 
-The window is (now - 30 min, now], now being the drop-off of the trip that came last. A line is
-written where the ten change. What a partitioner split is put in order again first: each record has
-its drop-off and its line, and a partition's watermark says up to when it is complete.
+The window is (now - 30 min, now], now being the drop-off of the trip that came last. A row is
+written where the ten change. What a partitioner split is put in order again first, by drop-off and
+line (`pipelines.events`).
 
 The ten are kept, not sorted anew: they are the first of up to 64 leaders in order, and no other
 route is above a bound. A trip that comes lifts its route, a trip that goes lowers one, each past
@@ -15,24 +15,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from heapq import nlargest
 
 import numba
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.punctuation import NO_WATERMARK_MS, find_watermarks
-from pipelines.workloads.fields import read_int64s
+from pipelines.workloads.debs_q1_trips import NONE, K, unpack_trips
 
 Int64s = npt.NDArray[np.int64]
-
-WINDOW_MS = 1_800_000
-K = 10
-NONE = -1
-"""No route, and no pick-up time."""
-
 
 # A route's rank is its trips in the window, then how new its newest is: one integer.
 _ONE_TRIP = 1 << 40
@@ -94,6 +88,7 @@ def slide_events(
     routes: Int64s,
     first: int,
     oldest: int,
+    window_ms: int,
     state: tuple[Int64s, ...],
     leads: npt.NDArray[np.bool_],
     scalars: Int64s,
@@ -107,6 +102,7 @@ def slide_events(
         routes: int64[n], ids of their routes.
         first: The first new trip.
         oldest: Sequence number of trip 0, from the beginning of the stream.
+        window_ms: Trips that came so long before are no longer in the window.
         state: int64[num routes] each: ranks, live routes, and the place of each among them; then
             int64[_NUM_LEADERS], the leaders, best first.
         leads: bool[num routes], whether a route is one of them.
@@ -123,7 +119,7 @@ def slide_events(
     before = np.empty(K, np.int64)
     for i in range(first, times.size):
         before[:] = leaders[:K]
-        while times[left] <= times[i] - WINDOW_MS:
+        while times[left] <= times[i] - window_ms:
             route = routes[left]
             rank[route] -= _ONE_TRIP
             if leads[route]:
@@ -168,14 +164,19 @@ def slide_events(
 class FrequentRoutes:
     """The ten most frequent routes, trip by trip.
 
+    Attributes:
+        window_ms: Size of the window.
+        names: Of routes, by their ids.
+
     Example:
-        >>> routes = FrequentRoutes()
+        >>> routes = FrequentRoutes(1_800_000)
         >>> names = pa.array([b"1.1-2.2", b"1.1-2.2", b"3.3-4.4"])
         >>> when, tops = routes.add(np.array([0, 60_000, 1_800_000]), names)
         >>> when.tolist(), [[routes.names[i] for i in top if i >= 0] for top in tops.tolist()]
         ([0, 2], [[b'1.1-2.2'], [b'3.3-4.4', b'1.1-2.2']])
     """
 
+    window_ms: int
     names: list[bytes] = field(default_factory=list)
     _ids: dict[bytes, int] = field(default_factory=dict)
     _times: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
@@ -211,6 +212,7 @@ class FrequentRoutes:
             all_routes,
             known,
             self._oldest,
+            self.window_ms,
             self._state,
             self._leads,
             self._scalars,
@@ -221,6 +223,11 @@ class FrequentRoutes:
         self._times, self._routes = all_times[left:], all_routes[left:]
         self._oldest += left
         return changed[:num] - known, tops[:num]
+
+    @property
+    def num_inside(self) -> int:
+        """Trips in the window of the last one."""
+        return len(self._times)
 
     def _number(self, routes: pa.Array) -> Int64s:
         coded = pc.dictionary_encode(routes)
@@ -241,61 +248,109 @@ class FrequentRoutes:
         return np.asarray(ids[coded.indices.to_numpy()])
 
 
-class InOrder:
-    """Puts the records of a topic's partitions in the order of their drop-offs and lines.
+def line_of(packed: Int64s) -> Int64s:
+    """The lines of packed trips."""
+    return unpack_trips(packed, np.zeros(len(packed), np.int64))[0]
+
+
+def trip_states(
+    packed: Int64s, times: Int64s, changed: Int64s, routes: FrequentRoutes, tops: Int64s
+) -> Int64s:
+    """The states of `Trips` for the trips that changed the ten.
 
     Args:
-        num_partitions: Of the topic; a partition holds all back until its watermark has passed.
+        packed: int64[n], all trips.
+        times: int64[n], their drop-offs.
+        changed: int64[m], which of them changed the ten.
+        routes: Names the ten.
+        tops: int64[m, K], the ten.
+
+    Returns:
+        int64[3 + K, m]: line, pick-up, drop-off, and the cells of ten routes as a number each.
     """
-
-    def __init__(self, num_partitions: int) -> None:
-        self._watermarks = [NO_WATERMARK_MS] * num_partitions
-        self._waiting: deque[pa.Table] = deque()
-
-    def take(self, parts: Sequence[tuple[pa.Array, pa.Array]]) -> tuple[list[Int64s], pa.Array]:
-        """Take new rows of each partition: binary keys and values, as a replay sends them.
-
-        Returns:
-            Drop-off, line and pick-up of the trips that are complete, and their routes.
-        """
-        for partition, (keys, values) in enumerate(parts):
-            marks = find_watermarks(keys, values)
-            if len(marks.positions):
-                mark = int(marks.values_ms.max())
-                self._watermarks[partition] = max(mark, self._watermarks[partition])
-            kept = np.delete(np.arange(len(keys)), marks.positions)
-            columns, _ = read_int64s(values.take(pa.array(kept)), 3)
-            names = ("time", "line", "pickup")
-            table = dict(zip(names, map(pa.array, columns), strict=True))
-            self._waiting.append(pa.table({**table, "route": keys.take(pa.array(kept))}))
-        rows = pa.concat_tables(self._waiting)
-        complete = pc.less(rows["time"], min(self._watermarks))
-        self._waiting = deque([rows.filter(pc.invert(complete))])
-        rows = rows.filter(complete).sort_by([("time", "ascending"), ("line", "ascending")])
-        numbers = [rows[name].to_numpy() for name in ("time", "line", "pickup")]
-        return numbers, rows["route"].combine_chunks()
+    times = times[changed]
+    lines, pickups = unpack_trips(packed[changed], times)
+    # The last one stands for no route.
+    cells = np.array([*map(cells_number, routes.names), NONE], dtype=np.int64)
+    return np.concatenate([np.stack([lines, pickups, times]), cells[tops].T])
 
 
-def official_lines(
-    names: Sequence[bytes], pickups: Int64s, dropoffs: Int64s, tops: Int64s
-) -> Iterator[str]:
-    """Lines in the official format, without the delay: two times, and the cells of ten routes.
+def cells_number(route: bytes) -> int:
+    """A route as a number.
+
+    Example:
+        >>> cells_number(b"157.159-3.4")
+        157159003004
+    """
+    number = 0
+    for cell in route.replace(b"-", b".").split(b"."):
+        number = number * 1_000 + int(cell)
+    return number
+
+
+def route_column(cells: Int64s) -> pa.Array:
+    """Numbers of routes as a column of text; null where there is none."""
+    column = pl.DataFrame({"cells": cells}).select(
+        pl.when(pl.col("cells") != NONE).then(
+            pl.format(
+                "{}.{}-{}.{}",
+                *(pl.col("cells") // 1_000**i % 1_000 for i in (3, 2, 1, 0)),
+            )
+        )
+    )
+    return column.to_series().to_arrow().cast(pa.string())
+
+
+def naive_rows(
+    trips: Sequence[tuple[int, str]], window_ms: int
+) -> Iterator[tuple[int, list[str | None]]]:
+    """The trips that change the ten, and the ten: with dicts, for the oracle.
 
     Args:
-        names: Of routes.
-        pickups: int64[m], of the trips that changed the ten, milliseconds.
-        dropoffs: int64[m]
-        tops: int64[m, 10]
+        trips: Drop-off and route of each, in order.
+        window_ms: Size of the window.
+
+    Yields:
+        The number of a trip, and ten routes, None where there are fewer.
     """
-    cells = [name.decode().replace("-", ",") for name in names]
-    for pickup, dropoff, top in zip(
-        pickups.tolist(), dropoffs.tolist(), tops.tolist(), strict=True
-    ):
-        routes = [cells[route] if route != NONE else "NULL,NULL" for route in top]
-        yield ",".join([_time(pickup), _time(dropoff), *routes])
+    inside: deque[tuple[int, str]] = deque()
+    newest: dict[str, int] = {}
+    counts: dict[str, int] = {}
+    with_count: dict[int, set[str]] = {}
+    before: list[str] = []
+
+    def recount(route: str, change: int) -> None:
+        count = counts.pop(route, 0)
+        with_count.get(count, set()).discard(route)
+        if count + change:
+            counts[route] = count + change
+            with_count.setdefault(count + change, set()).add(route)
+
+    for i, (now, route) in enumerate(trips):
+        while inside and inside[0][0] <= now - window_ms:
+            recount(inside.popleft()[1], -1)
+        inside.append((now, route))
+        newest[route] = i
+        recount(route, 1)
+        top: list[str] = []
+        for count in sorted(filter(with_count.__getitem__, with_count), reverse=True):
+            top += nlargest(K - len(top), with_count[count], key=newest.__getitem__)
+            if len(top) == K:
+                break
+        if top != before:
+            yield i, [*top, *([None] * (K - len(top)))]
+        before = top
 
 
-def _time(milliseconds: int) -> str:
-    if milliseconds == NONE:
-        return "NULL"
-    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+def official_lines(frame: pl.DataFrame) -> Iterator[str]:
+    """Rows of results in the official format, without the delay: two times, cells of ten routes."""
+    cells = [
+        pl.col(f"route_{place}").str.replace("-", ",").fill_null("NULL,NULL")
+        for place in range(1, K + 1)
+    ]
+    times = [
+        pl.col(name).dt.strftime("%Y-%m-%d %H:%M:%S").fill_null("NULL")
+        for name in ("pickup", "dropoff")
+    ]
+    text = frame.sort("dropoff", "line").select(pl.concat_str(*times, *cells, separator=","))
+    yield from text.to_series()
