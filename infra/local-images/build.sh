@@ -4,9 +4,9 @@
 # run there as they are. For tests only; elsewhere the public images are pulled and this is not
 # needed. Needs Debian, root, and the project's .venv (`make setup`), whose jars it takes.
 #
-#   infra/local-images/build.sh            engine, compose and images, each only if it is missing
+#   infra/local-images/build.sh            engine, compose and Debian only if they are missing; the images
 #   infra/local-images/build.sh engine     one of these alone (engine, compose, images)
-#   infra/local-images/build.sh anew       the images anew
+#   infra/local-images/build.sh anew       the images, from a Debian made anew
 #
 # Not to be had this way: Grafana.
 set -euo pipefail
@@ -111,7 +111,8 @@ images() {
     for name in debian kafka postgres prometheus; do
         image=${name^^}_IMAGE
         image=${!image}
-        if [ -z "${1:-}" ] && docker image inspect "$image" >/dev/null 2>&1; then continue; fi
+        # Debian comes from the network; the others are built from layers that are there.
+        if [ "$name:${1:-}" = debian: ] && docker image inspect "$image" >/dev/null 2>&1; then continue; fi
         say "$image"
         "$name"
     done

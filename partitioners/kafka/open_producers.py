@@ -45,6 +45,8 @@ def _after_fork_in_child() -> None:
 
 def _flush_at_exit() -> None:
     for producer in list(_open):
+        # Its length counts what the client has to say of brokers too: hear it first.
+        producer.poll()
         if waiting := len(producer):
             log.warning("a producer was not closed; flushing its %d records", waiting)
             if lost := producer.flush(FLUSH_AT_EXIT_S):

@@ -77,7 +77,7 @@ def test_a_run_with_a_settings_file(
 
 
 def test_producer_to_spark_to_kafka_sink(
-    cluster: KafkaCluster, settings: Settings, spark: SparkSession
+    cluster: KafkaCluster, settings: Settings, spark: SparkSession, tmp_path: Path
 ) -> None:
     topic = "clicks"
     ensure_topic(settings, topic, 3)
@@ -96,7 +96,8 @@ def test_producer_to_spark_to_kafka_sink(
         pipelines.Topic(name=topic, bootstrap=cluster.bootstrap, time="ts", kafka=kafka),
         key="user",
         windows=pipelines.Windows(SLIDE_MS, SLIDE_MS),
-        sink=["memory", f"kafka:{topic}-results"],
+        sink=f"kafka:{topic}-results",
+        checkpoint=tmp_path / "checkpoint",
         spark=spark,
     )
     try:
