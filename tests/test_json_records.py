@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
@@ -60,6 +61,11 @@ def test_numbers_are_read_from_their_text() -> None:
         '{"ts": 1, "price": 12345678901234.56}',
         '{"ts": 1, "price": 99999999999999999999}',
         '{"ts": 9999999999999999, "price": 1}',
+        '{"ts": 1, "price": NaN}',
+        '{"ts": 1, "price": "NaN"}',
+        '{"ts": 1, "price": Infinity}',
+        '{"ts": 1, "price": 1e300}',
+        '{"ts": 1, "price": -1e300}',
     ],
 )
 def test_records_that_are_not_as_said_are_told_apart(bad: str | bytes | None) -> None:
@@ -81,6 +87,33 @@ def test_records_that_are_not_as_said_are_told_apart(bad: str | bytes | None) ->
 def test_units_of_time(unit: str, text: str, wanted: int) -> None:
     decoded = query(time_unit=unit).decode(pa.nulls(1, pa.binary()), values(f'{{"ts": {text}}}'))
     assert decoded.timestamp_ms.tolist() == [wanted]
+
+
+ISO = {
+    "2015-06-30T23:59:59Z": 1_435_708_799_000,
+    "2015-06-30T23:59:60Z": 1_435_708_800_000,
+    "2015-06-30T23:59:60.25": 1_435_708_800_250,
+    "2015-06-30 23:59:61": None,
+    "2015-06-30T24:00:00Z": None,
+    "2015-02-29T00:00:00Z": None,
+    "2015-07-01": 1_435_708_800_000,
+    "2015-07-01T00:00": 1_435_708_800_000,
+    "2015-07-01T02:00:00.123456789+02:00": 1_435_708_800_123,
+    "2015-06-30T16:30:00-0730": 1_435_708_800_000,
+    "2015-07-01T00:00:00+01:60": None,
+    "1969-12-31T23:59:59.999Z": -1,
+    "2015/07/01": None,
+    "soon": None,
+}
+
+
+@pytest.mark.parametrize("chosen", [*([text] for text in ISO), list(ISO), list(reversed(ISO))])
+def test_iso_times_are_read_whatever_stands_beside_them(chosen: list[str]) -> None:
+    rows = values(*(json.dumps({"ts": text}) for text in chosen))
+    decoded = query(time_unit="iso").decode(pa.nulls(len(chosen), pa.binary()), rows)
+    good = [True] * len(chosen) if decoded.good is None else decoded.good.tolist()
+    found = [ms if there else None for ms, there in zip(decoded.timestamp_ms, good, strict=True)]
+    assert found == [ISO[text] for text in chosen]
 
 
 def test_columns_of_the_results_have_the_decimals_of_what_they_read() -> None:

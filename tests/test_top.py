@@ -1,6 +1,6 @@
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.aggregates import Aggregates
@@ -15,6 +15,8 @@ def runs_of(matrix: np.ndarray) -> Runs:
     return Runs(window, window + 1, key, value, np.ones(len(window), dtype=bool))
 
 
+# A busy machine may take long for 300 windows in plain Python.
+@settings(deadline=None)
 @given(
     st.integers(1, 300),
     st.integers(1, 12),

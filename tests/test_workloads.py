@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from odd_lines import CASES
+from odd_lines import CASES, taxi
 from odd_lines import LINES as DELIMITED
 
 from partitioners.errors import InputError
@@ -85,6 +85,8 @@ LINES = {
         trip(x1="-74.916578", y1="41.477182", x2="-73.120779", y2="40.129716"),
         trip(x1="-74.916579"),
         trip(y1="41.477183"),
+        trip(dropoff="2015-06-30 23:59:60"),
+        trip(dropoff="2015-06-30 23:59:61"),
     ],
     "keyed-sum": [
         "1,a,2",
@@ -104,6 +106,8 @@ LINES = {
     ],
     **DELIMITED,
 }
+for name in ("debs-fare", "debs-distance", "debs-q2"):
+    LINES[name] = [*LINES[name], taxi(dropoff="2015-06-30 23:59:60")]
 LINES["wordcount-topk"] = LINES["wordcount"]
 
 
@@ -278,3 +282,11 @@ def test_slices_may_be_empty_and_touch() -> None:
     flat = np.frombuffer(b"abcdef", dtype=np.uint8)
     found = slices(flat, np.array([0, 2, 2, 5, 6]), np.array([2, 2, 4, 6, 6]))
     assert found.to_pylist() == [b"ab", b"", b"cd", b"f", b""]
+
+
+@pytest.mark.parametrize("name", ["debs-q1", "debs-q2", "debs-fare", "debs-distance"])
+def test_a_leap_second_is_the_first_second_of_the_next_minute(name: str) -> None:
+    times = ["2015-06-30 23:59:59", "2015-06-30 23:59:60", "2015-07-01 00:00:00"]
+    table = parse(create_workload(name), [taxi(f"M{i}", time) for i, time in enumerate(times)], 3)
+    found = sorted(set(table["timestamp_ms"].to_pylist()))
+    assert found == [1_435_708_799_000, 1_435_708_800_000]

@@ -33,6 +33,21 @@ RECORDS = pa.schema(
 )
 
 
+def sql_utc_time(text: str) -> str:
+    """SQL for a text `YYYY-MM-DD HH:MM:SS` as a timestamp, null where it is none.
+
+    A second 60 is the first of the next minute, as Unix time has leap seconds; DuckDB alone refuses
+    it.
+
+    Args:
+        text: SQL for the text.
+    """
+    return (
+        f"(try_strptime(regexp_replace({text}, ':60$', ':59'), '%Y-%m-%d %H:%M:%S') "
+        f"+ CASE WHEN {text} LIKE '%:60' THEN INTERVAL 1 SECOND ELSE INTERVAL 0 SECOND END)"
+    )
+
+
 @dataclass(frozen=True)
 class Parsed:
     """The records of a chunk of lines.

@@ -20,7 +20,16 @@ import pyarrow as pa
 from partitioners.errors import InputError
 from pipelines.aggregates import SMALLEST, Aggregates, Latest
 from pipelines.text_input import LineChunk, RejectedLine
-from pipelines.workloads.base import DATA, RECORDS, Decoded, Int64s, Parsed, Parser, Workload
+from pipelines.workloads.base import (
+    DATA,
+    RECORDS,
+    Decoded,
+    Int64s,
+    Parsed,
+    Parser,
+    Workload,
+    sql_utc_time,
+)
 from pipelines.workloads.debs_q1_trips import (
     EVENT_FIELDS,
     LINE_BITS,
@@ -226,12 +235,12 @@ class DebsQ1(Workload):
             WITH split AS (
                 SELECT line_number, string_split(line, ',') AS column_text FROM {lines}
             ), valid AS (
-                SELECT *, try_strptime(column_text[4], '%Y-%m-%d %H:%M:%S') AS dropoff
+                SELECT *, {sql_utc_time("column_text[4]")} AS dropoff
                 FROM split WHERE len(column_text) = {NUM_COLUMNS} AND {coordinates}
             ), cells AS (
                 SELECT line_number, epoch_ms(dropoff) AS timestamp_ms, CASE
                            WHEN length(column_text[3]) = 19
-                           THEN try_strptime(column_text[3], '%Y-%m-%d %H:%M:%S')
+                           THEN {sql_utc_time("column_text[3]")}
                        END AS pickup,
                        {x(7)} AS from_x, {y(8)} AS from_y, {x(9)} AS to_x, {y(10)} AS to_y
                 FROM valid

@@ -34,7 +34,17 @@ import pyarrow as pa
 from partitioners.errors import InputError
 from pipelines.aggregates import SMALLEST, Aggregates, Derived, Distinct, Latest, Median, Sum
 from pipelines.text_input import LineChunk, RejectedLine
-from pipelines.workloads.base import DATA, RECORDS, Decoded, Emit, Int64s, Parsed, Parser, Workload
+from pipelines.workloads.base import (
+    DATA,
+    RECORDS,
+    Decoded,
+    Emit,
+    Int64s,
+    Parsed,
+    Parser,
+    Workload,
+    sql_utc_time,
+)
 from pipelines.workloads.debs_taxi import NUM_COLUMNS, medallion
 from pipelines.workloads.delimited import REASON, ROW, Column, Layout, decimal, utc_ms
 from pipelines.workloads.fields import read_int64s, write_int64s
@@ -297,7 +307,7 @@ class DebsQ2(Workload):
             WITH split AS (
                 SELECT line_number, string_split(line, ',') AS f FROM {lines}
             ), valid AS (
-                SELECT *, try_strptime(f[4], '%Y-%m-%d %H:%M:%S') AS dropoff FROM split
+                SELECT *, {sql_utc_time("f[4]")} AS dropoff FROM split
                 WHERE len(f) = {NUM_COLUMNS} AND f[1] <> '' AND length(f[4]) = 19 AND {readable}
             ), cells AS (
                 SELECT line_number, f[1] AS taxi, epoch_ms(dropoff) AS ms,

@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from pipelines.aggregates import Aggregates, Sum
-from pipelines.workloads.base import DATA
+from pipelines.workloads.base import DATA, sql_utc_time
 from pipelines.workloads.delimited import Column, DelimitedWorkload, Layout, decimal, utc_ms
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class TaxiTrips(DelimitedWorkload):
             WITH split AS (
                 SELECT line_number, string_split(line, ',') AS f FROM {lines}
             ), valid AS (
-                SELECT *, try_strptime(f[4], '%Y-%m-%d %H:%M:%S') AS dropoff FROM split
+                SELECT *, {sql_utc_time("f[4]")} AS dropoff FROM split
                 WHERE len(f) = {NUM_COLUMNS} AND f[1] <> '' AND length(f[4]) = 19
                   AND regexp_full_match(f[{place}], '[+-]?[0-9]{{1,9}}([.][0-9]{{1,2}})?')
             )
