@@ -169,6 +169,7 @@ def test_rejected_lines_have_their_number_and_a_reason() -> None:
         (107, "2"),
         (108, "1"),
         (109, "18"),
+        (115, "drop-off"),
     ]
     parsed = create_workload("keyed-sum").parser().parse(chunk(LINES["keyed-sum"]))
     assert [line.line_number for line in parsed.rejected] == [5, 6, 7, 8, 12, 13]
