@@ -63,6 +63,28 @@ def test_trips_out_of_order_are_put_in_order_or_late(tmp_path: Path) -> None:
     assert late[0] > late[1] > 0
 
 
+@pytest.mark.parametrize(
+    "dropoffs",
+    [
+        ["2013-01-01 00:10:00"] * 300,
+        [f"2013-01-01 0{i % 7}:10:00" for i in range(300)],
+        [f"2015-06-30 23:59:{i // 5:02d}" for i in range(305)],
+    ],
+    ids=["one timestamp", "times go back hours", "a leap second"],
+)
+def test_odd_times_are_exact(tmp_path: Path, dropoffs: list[str]) -> None:
+    lines = [
+        trip(dropoff=time, x1=f"-73.9{i * i % 31:02d}", x2=f"-73.9{i % 7}")
+        for i, time in enumerate(dropoffs)
+    ]
+    outcome = run(
+        tmp_path, lines=lines, partitioner="shuffle", batch_records=70, punctuation_records=10
+    )
+    assert outcome.comparison.differences == []
+    assert outcome.report.produced == len(lines)
+    assert (outcome.report.late > 0) == (" 06:" in "".join(dropoffs))
+
+
 def test_a_pick_up_that_does_not_read_is_none_and_the_window_is_ones_own(tmp_path: Path) -> None:
     pickups = ["2013-01-01 00:00:00", "soon", "1370-01-01 00:00:01"]
     lines = [
