@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
 
-from pipelines.benchmark.cell import Cell
-from pipelines.benchmark.parts import check_run, shipped_config
 from pipelines.benchmark.prepare import make_run_folder, new_run_id
-from pipelines.benchmark.progress import RunProgress, input_bytes, progress_bars
-from pipelines.benchmark.report import cells_table, run_summary
-from pipelines.benchmark.run import execute
-from pipelines.benchmark.site import QUICK_START, open_site
-from pipelines.benchmark.verify import Answers
+from pipelines.benchmark.site import QUICK_START, Site, open_site
 from pipelines.interrupt import stoppable
 from pipelines.run_lock import RunLock
+
+if TYPE_CHECKING:
+    from pipelines.benchmark.cell import Cell
+    from pipelines.benchmark.prepare import RunConfig
 
 # Each workload hashed, as everybody does it, and split.
 RUNS = (
@@ -30,16 +30,13 @@ RUNS = (
 PARTITIONS = 8
 
 
-def run_demo(
-    runs_dir: Path, master: str, *, console: Console, results: Console, quiet: bool
-) -> list[Cell]:
-    """Run all four, show each, and compare.
+def run_demo(runs_dir: Path, master: str, *, console: Console, quiet: bool) -> list[Cell]:
+    """Run all four, show each on stdout, and compare.
 
     Args:
         runs_dir: Where the runs are kept.
         master: Spark master.
         console: Where progress goes.
-        results: Where results go.
         quiet: Show nothing.
 
     Returns:
@@ -52,12 +49,7 @@ def run_demo(
     """
     demo_id = new_run_id()
     cells: list[Cell] = []
-    configs = [
-        shipped_config(f"{demo_id}-{number}", *names, PARTITIONS)
-        for number, names in enumerate(RUNS, 1)
-    ]
-    for config in configs:
-        check_run(config)
+    configs: list[RunConfig] = []
 
     def say(text: str) -> None:
         if not quiet:
@@ -65,11 +57,8 @@ def run_demo(
 
     # Nobody resumes a demo: its broker's data and Spark's files go when it ends.
     scratch = runs_dir / f".demo-{demo_id}"
-    # Both runs of a workload must have the same: the oracle is asked once.
-    answers = Answers()
     try:
         with (
-            contextlib.closing(answers),
             stoppable(),
             open_site(
                 bootstrap=None,
@@ -79,29 +68,67 @@ def run_demo(
                 spark_dir=scratch / "spark",
                 say=say,
                 spark_config=QUICK_START,
+                meanwhile=lambda: configs.extend(_prepare(demo_id)),
             ) as site,
         ):
-            for config in configs:
-                folder = make_run_folder(runs_dir, config)
-                with RunLock(folder), progress_bars(console, shown=not quiet) as bars:
-                    title = f"{config.workload} {config.partitioner}"
-                    size = input_bytes(config.inputs)
-                    progress = RunProgress(bars, title, size, shown=not quiet)
-                    cell = execute(
-                        config, folder, site, resumed=False, progress=progress, answers=answers
-                    )
-                shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+            from pipelines.benchmark.report import run_summary, stdout_console
+
+            results = stdout_console()
+            for cell in _run_all(configs, site, runs_dir, console, quiet):
                 cells.append(cell)
                 if not quiet:
                     results.print(run_summary(cell))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     if not quiet:
-        _compare(cells, results)
+        _compare(cells)
     return cells
 
 
-def _compare(cells: list[Cell], results: Console) -> None:
+def _prepare(demo_id: str) -> list[RunConfig]:
+    """Import what runs need, configure and check them.
+
+    Raises:
+        InputError: The shipped data cannot be read.
+    """
+    import pipelines.benchmark.run  # noqa: F401 - imported here, it costs nobody any time
+    from pipelines.benchmark.parts import check_run, shipped_config
+
+    configs = [
+        shipped_config(f"{demo_id}-{number}", *names, PARTITIONS)
+        for number, names in enumerate(RUNS, 1)
+    ]
+    for config in configs:
+        check_run(config)
+    return configs
+
+
+def _run_all(
+    configs: list[RunConfig], site: Site, runs_dir: Path, console: Console, quiet: bool
+) -> Iterator[Cell]:
+    from pipelines.benchmark.progress import RunProgress, input_bytes, progress_bars
+    from pipelines.benchmark.run import execute
+    from pipelines.benchmark.verify import Answers
+
+    # Both runs of a workload must have the same: the oracle is asked once.
+    with contextlib.closing(Answers()) as answers:
+        for config in configs:
+            folder = make_run_folder(runs_dir, config)
+            with RunLock(folder), progress_bars(console, shown=not quiet) as bars:
+                title = f"{config.workload} {config.partitioner}"
+                size = input_bytes(config.inputs)
+                progress = RunProgress(bars, title, size, shown=not quiet)
+                cell = execute(
+                    config, folder, site, resumed=False, progress=progress, answers=answers
+                )
+            shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+            yield cell
+
+
+def _compare(cells: list[Cell]) -> None:
+    from pipelines.benchmark.report import cells_table, stdout_console
+
+    results = stdout_console()
     results.print(cells_table(cells))
     for hashed, split in zip(cells[::2], cells[1::2], strict=True):
         results.print(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -218,9 +219,7 @@ def _artifact(jar_name: str) -> str:
 
 
 def _pyspark_version() -> str:
-    import pyspark
-
-    return str(pyspark.__version__)
+    return importlib.metadata.version("pyspark")
 
 
 def _pyspark_jars_dir() -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
@@ -28,6 +29,7 @@ def spark_session(
     local_dir: Path | str | None = None,
     log_file: Path | str | None = None,
     config: dict[str, str] | None = None,
+    imported: threading.Event | None = None,
 ) -> SparkSession:
     """Make the Spark session of a run.
 
@@ -43,6 +45,7 @@ def spark_session(
         log_file: Where the output of the JVM and the Python workers goes, appended;
             None: where that of this process goes.
         config: Further settings, which win.
+        imported: Waited for once the JVM runs, for a caller who imports modules meanwhile.
 
     Raises:
         InputError: No fitting Java.
@@ -103,4 +106,6 @@ def spark_session(
         with Path(log_file).open("ab") as log:
             kwargs = {"stdout": log, "stderr": log}
             gateway = launch_gateway(conf, popen_kwargs=kwargs)  # type: ignore[no-untyped-call]
+    if imported is not None:
+        imported.wait()
     return SparkSession(SparkContext(gateway=gateway, conf=conf))

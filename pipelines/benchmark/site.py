@@ -8,6 +8,7 @@ import re
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -83,6 +84,7 @@ def open_site(
     spark_dir: Path,
     say: Say,
     spark_config: Mapping[str, str] | None = None,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Iterator[Site]:
     """Start what runs need, and stop it afterwards.
 
@@ -95,6 +97,7 @@ def open_site(
         spark_dir: For Spark's temporary files; it goes.
         say: Tells the user what is going on.
         spark_config: Further settings of Spark.
+        meanwhile: Called while the two boot, for imports and other work of seconds.
 
     Raises:
         InputError: The broker or the master does not answer, or there is no fitting Java.
@@ -110,12 +113,22 @@ def open_site(
             require_answer(client_settings(bootstrap, kafka), OWN_BROKER)
         # Spark and the broker boot side by side: each alone leaves a core idle half the time.
         say("starting Spark" + ("" if bootstrap else " and a Kafka broker"))
-        spark = stack.enter_context(_booting_spark(master, spark_dir, spark_config or {}))
-        if bootstrap is None:
-            broker = stack.enter_context(EmbeddedBroker(broker_dir))
+        started = None if bootstrap else stack.enter_context(_booting_broker(broker_dir))
+        imported = threading.Event()
+        spark = stack.enter_context(_booting_spark(master, spark_dir, spark_config or {}, imported))
+        # However this ends, the thread that waits for it must.
+        stack.callback(imported.set)
+        if meanwhile is not None:
+            meanwhile()
+        imported.set()
+        if started is not None:
+            broker = started.result()
             bootstrap = broker.bootstrap
+        assert bootstrap is not None
         settings = client_settings(bootstrap, kafka)
         session = _booted(spark, master, spark_dir)
+        if master.startswith("local"):
+            _warm_up(session)
         if not master.startswith("local"):
             from pipelines.executors import require_same_environment
 
@@ -169,10 +182,31 @@ def _require_listener(master: str) -> None:
 
 
 @contextlib.contextmanager
+def _booting_broker(broker_dir: Path) -> Iterator[Future[EmbeddedBroker]]:
+    """Start a broker in a thread; stop it in the end, however far it came."""
+    broker = EmbeddedBroker(broker_dir)
+    with ThreadPoolExecutor(1, thread_name_prefix="keyspread-broker") as pool:
+        started = pool.submit(broker.start)
+        try:
+            yield started
+        finally:
+            wait([started])
+            broker.stop()
+
+
+@contextlib.contextmanager
 def _booting_spark(
-    master: str, spark_dir: Path, spark_config: Mapping[str, str]
+    master: str, spark_dir: Path, spark_config: Mapping[str, str], imported: threading.Event
 ) -> Iterator[Future[SparkSession]]:
-    """Start Spark in a thread; stop it in the end, however far it came."""
+    """Start Spark in a thread; stop it in the end, however far it came.
+
+    Args:
+        master: Spark master.
+        spark_dir: For its files.
+        spark_config: Further settings.
+        imported: Set when no other thread imports modules any more: Spark's Python side imports
+            some with circles, which two threads may not enter at once.
+    """
     from pyspark import SparkContext
 
     from pipelines.session import spark_session
@@ -184,7 +218,12 @@ def _booting_spark(
     root.addFilter(_is_not_of_py4j)
     with ThreadPoolExecutor(1, thread_name_prefix="keyspread-spark") as pool:
         spark = pool.submit(
-            spark_session, master, local_dir=spark_dir, log_file=log, config=dict(spark_config)
+            spark_session,
+            master,
+            local_dir=spark_dir,
+            log_file=log,
+            config=dict(spark_config),
+            imported=imported,
         )
         try:
             yield spark
@@ -225,6 +264,24 @@ def _booted(spark: Future[SparkSession], master: str, spark_dir: Path) -> SparkS
     if server is not None:
         server.handle_error = _say_nothing
     return session
+
+
+def _warm_up(session: SparkSession) -> None:
+    """Have Spark start its Python processes, which import for seconds, before a query needs them.
+
+    It goes on in a thread of its own, for a topic is to be made meanwhile.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    tasks = session.sparkContext.defaultParallelism
+
+    def start_workers() -> None:
+        # Where Spark is stopped or killed meanwhile, others will say so.
+        with contextlib.suppress(PySparkException, Py4JError, OSError):
+            session.range(0, tasks, 1, tasks).mapInArrow(lambda batches: batches, "id long").count()
+
+    threading.Thread(target=start_workers, name="keyspread-warm-up", daemon=True).start()
 
 
 def _say_nothing(_request: object, _address: object) -> None:

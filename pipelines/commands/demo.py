@@ -19,12 +19,9 @@ def demo(
     """Run taxi routes and word counts, each hashed and split, and compare."""
     from rich.console import Console
 
-    from pipelines.benchmark.report import stdout_console
     from pipelines.demo import run_demo
 
-    cells = run_demo(
-        runs_dir, master, console=Console(stderr=True), results=stdout_console(), quiet=as_json
-    )
+    cells = run_demo(runs_dir, master, console=Console(stderr=True), quiet=as_json)
     if as_json:
         typer.echo(json.dumps({"cells": [json.loads(cell.to_json()) for cell in cells]}))
     if not all(cell.exact for cell in cells):
