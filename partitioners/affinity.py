@@ -10,7 +10,13 @@ import numpy as np
 
 from partitioners._borrow import borrowing, borrowing_step
 from partitioners._jit import ScalarKernel, given_or_now, handles_at, kernel
-from partitioners.base import KeyHashes, Loads, Partitions, TimestampsMs, Traits
+from partitioners.base import (
+    KeyHashes,
+    Loads,
+    Partitions,
+    TimestampsMs,
+    Traits,
+)
 from partitioners.cardinality import (
     COUNTS_KEYS,
     EXACT,

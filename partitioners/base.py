@@ -14,7 +14,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from time import time_ns
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +30,9 @@ from partitioners._checks import (
     with_choices_checked,
 )
 from partitioners._jit import ScalarKernel, handles
-from partitioners.errors import InputError, KeyspreadError, nearest
+from partitioners._state_arrays import flatten, put_back
+from partitioners.config import ChoiceConfig, Config
+from partitioners.errors import InputError, KeyspreadError
 from partitioners.hashing import HashFunction, Key, Keys
 
 KeyHashes: TypeAlias = npt.NDArray[np.uint64]
@@ -38,7 +40,6 @@ TimestampsMs: TypeAlias = npt.NDArray[np.int64]
 Partitions: TypeAlias = npt.NDArray[np.int32]
 Loads: TypeAlias = npt.NDArray[np.float64]
 Snapshot: TypeAlias = dict[str, Any]
-Tie: TypeAlias = Literal["first", "last"]
 
 MAX_PARTITIONS = 1 << 16
 BLOCK_RECORDS = 16_384
@@ -64,80 +65,6 @@ class Traits:
     needs_batch: bool = False
     uses_time: bool = False
     stochastic: bool = False
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Config:
-    """Base of every algorithm's options; subclasses check theirs in ``__post_init__``."""
-
-    def __post_init__(self) -> None:
-        """End the chain of checks."""
-
-    def require_range(self, name: str, low: float, high: float) -> None:
-        """Check an option that is a number.
-
-        Args:
-            name: Name of the option.
-            low: Least value allowed.
-            high: Largest value allowed.
-
-        Raises:
-            InputError: It is no number of the option's kind, or out of range.
-        """
-        value = getattr(self, name)
-        kind = int if isinstance(low, int) and isinstance(high, int) else int | float
-        if isinstance(value, bool) or not isinstance(value, kind) or not low <= value <= high:
-            number = "a whole number" if kind is int else "a number"
-            raise InputError(f"{name} must be {number} from {low:g} to {high:g}, not {value!r}")
-
-    def require_one_of(self, name: str, known: tuple[str, ...]) -> None:
-        """Check an option that is one of a few words.
-
-        Args:
-            name: Name of the option.
-            known: The words.
-
-        Raises:
-            InputError: It is none of them.
-        """
-        value = getattr(self, name)
-        if value not in known:
-            raise InputError(f"{name} = {value!r} is not known; {nearest(str(value), known)}")
-
-    def require_bool(self, *names: str) -> None:
-        """Check options that are switches.
-
-        Args:
-            names: Names of the options.
-
-        Raises:
-            InputError: One of them is not True or False.
-        """
-        for name in names:
-            value = getattr(self, name)
-            if not isinstance(value, bool):
-                raise InputError(f"{name} must be True or False, not {value!r}")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ChoiceConfig(Config):
-    """Options every d-choices algorithm shares.
-
-    Attributes:
-        seed: Places the candidates of each key; any 64-bit integer.
-        distinct: Whether the candidates of a key must differ (see ``partitioners.hashing``).
-        tie: Which candidate wins a draw, the first or the last.
-    """
-
-    seed: int = 0
-    distinct: bool = True
-    tie: Tie = "first"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require_range("seed", -(1 << 63), (1 << 64) - 1)
-        self.require_bool("distinct")
-        self.require_one_of("tie", ("first", "last"))
 
 
 class Partitioner(ABC):
@@ -277,7 +204,7 @@ class Partitioner(ABC):
     @property
     def state_bytes(self) -> int:
         """Bytes of the state's arrays, now."""
-        return sum(array.nbytes for array in _flatten(self._state).values())
+        return sum(array.nbytes for array in flatten(self._state).values())
 
     def partition(self, key: Key, timestamp_ms: int | None = None) -> int:
         """Choose the partition of one record.
@@ -384,7 +311,7 @@ class Partitioner(ABC):
         Returns:
             A dict of plain values and arrays, which may be pickled; later routing leaves it alone.
         """
-        arrays = {name: array.copy() for name, array in _flatten(self._state).items()}
+        arrays = {name: array.copy() for name, array in flatten(self._state).items()}
         return {
             "name": self.name,
             "num_partitions": self._num_partitions,
@@ -429,7 +356,7 @@ class Partitioner(ABC):
                     f"{own!r}; restore it into one made as the first was"
                 )
         state = self._new_state()
-        arrays = _flatten(state)
+        arrays = flatten(state)
         if set(arrays) != set(snapshot["arrays"]):
             raise InputError(
                 "the snapshot is of another version: its arrays have other names; take a new one"
@@ -438,7 +365,7 @@ class Partitioner(ABC):
             given = np.asarray(snapshot["arrays"][name])
             if (given.dtype, given.ndim) != (own.dtype, own.ndim):
                 raise ValueError(f"{name} is {given.ndim}-dimensional {given.dtype}")
-        _put_back(state, snapshot["arrays"], "")
+        put_back(state, snapshot["arrays"], "")
         return state, int(snapshot["null_cursor"]) % self._num_partitions
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -588,53 +515,6 @@ class ChoicePartitioner(Partitioner):
 def choices_in_use(num_choices: int, num_partitions: int, *, distinct: bool) -> int:
     """Say how many candidates a key has: distinct ones cannot outnumber the partitions."""
     return min(num_choices, num_partitions) if distinct else num_choices
-
-
-def make_config(config_type: type[Config], name: str, options: dict[str, Any]) -> Config:
-    """Build an algorithm's config from keyword options.
-
-    Args:
-        config_type: The algorithm's config.
-        name: The algorithm, for the message.
-        options: Options by name.
-
-    Returns:
-        The config.
-
-    Raises:
-        InputError: An option is unknown or out of range.
-    """
-    known = [field.name for field in dataclasses.fields(config_type)]
-    for option in options:
-        if option not in known:
-            listing = nearest(option, known) if known else "it has none"
-            raise InputError(f'{name} has no option "{option}"; {listing}')
-    return config_type(**options)
-
-
-def _flatten(state: Any, prefix: str = "") -> dict[str, npt.NDArray[Any]]:
-    """List the arrays of a state dataclass, those of nested ones under dotted names."""
-    if state is None:
-        return {}
-    arrays: dict[str, npt.NDArray[Any]] = {}
-    for field in dataclasses.fields(state):
-        value = getattr(state, field.name)
-        if isinstance(value, np.ndarray):
-            arrays[prefix + field.name] = value
-        else:
-            arrays |= _flatten(value, f"{prefix}{field.name}.")
-    return arrays
-
-
-def _put_back(state: Any, arrays: dict[str, npt.NDArray[Any]], prefix: str) -> None:
-    if state is None:
-        return
-    for field in dataclasses.fields(state):
-        value = getattr(state, field.name)
-        if isinstance(value, np.ndarray):
-            setattr(state, field.name, np.ascontiguousarray(arrays[prefix + field.name]).copy())
-        else:
-            _put_back(value, arrays, f"{prefix}{field.name}.")
 
 
 def _rebuild(

@@ -42,15 +42,14 @@ from partitioners._jit import (
 from partitioners.base import (
     MAX_PARTITIONS,
     NO_WEIGHTS,
-    ChoiceConfig,
     ChoicePartitioner,
-    Config,
     KeyHashes,
     Loads,
     Partitions,
     TimestampsMs,
     choices_in_use,
 )
+from partitioners.config import ChoiceConfig, Config
 from partitioners.hashing import fill_candidates, mix64, seed_word, two_candidates
 from partitioners.key_sets import find_slot, new_table, pane_at, partition_at, put, resized
 from partitioners.panes import (

@@ -60,7 +60,6 @@ from partitioners._jit import (
 )
 from partitioners.base import (
     NO_WEIGHTS,
-    Config,
     KeyHashes,
     Loads,
     Partitioner,
@@ -68,6 +67,7 @@ from partitioners.base import (
     TimestampsMs,
     Traits,
 )
+from partitioners.config import Config
 from partitioners.hashing import candidate_word, seed_word, upper_range
 from partitioners.panes import (
     NEXT_PANE_MS,

@@ -31,7 +31,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from partitioners._jit import kernel
-from partitioners.base import Config, KeyHashes, Loads, Tie, Traits
+from partitioners.base import KeyHashes, Loads, Traits
+from partitioners.config import Config, Tie
 from partitioners.errors import InputError
 from partitioners.key_table import find_slot, new_key_table
 from partitioners.loads import LoadWindowConfig, least_of_all

@@ -41,15 +41,14 @@ from partitioners._jit import (
 )
 from partitioners.base import (
     NO_WEIGHTS,
-    ChoiceConfig,
     ChoicePartitioner,
-    Config,
     KeyHashes,
     Loads,
     Partitions,
     TimestampsMs,
     Traits,
 )
+from partitioners.config import ChoiceConfig, Config
 from partitioners.hashing import fill_candidates, seed_word
 from partitioners.loads import (
     NO_WINDOW,

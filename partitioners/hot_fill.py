@@ -63,7 +63,6 @@ from partitioners._jit import (
 )
 from partitioners.base import (
     NO_WEIGHTS,
-    Config,
     KeyHashes,
     Loads,
     Partitioner,
@@ -71,6 +70,7 @@ from partitioners.base import (
     TimestampsMs,
     Traits,
 )
+from partitioners.config import Config
 from partitioners.hashing import seed_word
 from partitioners.hot_plan import (
     CHECK_AT,

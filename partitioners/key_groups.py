@@ -63,7 +63,6 @@ from partitioners._jit import (
 )
 from partitioners.base import (
     NO_WEIGHTS,
-    Config,
     KeyHashes,
     Loads,
     Partitioner,
@@ -71,6 +70,7 @@ from partitioners.base import (
     TimestampsMs,
     Traits,
 )
+from partitioners.config import Config
 from partitioners.errors import InputError
 from partitioners.hashing import candidate_word, seed_word, upper_range
 

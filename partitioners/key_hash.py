@@ -34,7 +34,6 @@ import numpy.typing as npt
 from partitioners import hashing
 from partitioners._jit import ScalarKernel, handles, handles_at, int64_at, kernel
 from partitioners.base import (
-    Config,
     KeyHashes,
     Loads,
     Partitioner,
@@ -42,6 +41,7 @@ from partitioners.base import (
     TimestampsMs,
     Traits,
 )
+from partitioners.config import Config
 from partitioners.hashing import HASH_FUNCTIONS, HashFunction, candidate_word, upper_range
 
 _BITS = {"murmur2": 0x7FFFFFFF, "crc32": 0xFFFFFFFF}

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioners._jit import as_int64, inlined
-from partitioners.base import Config, TimestampsMs
+from partitioners.base import TimestampsMs
+from partitioners.config import Config
 
 NO_WINDOW = 0
 NO_TIME_YET = np.iinfo(np.int64).min

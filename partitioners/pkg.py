@@ -47,9 +47,7 @@ from partitioners._jit import (
 from partitioners.base import (
     MAX_PARTITIONS,
     NO_WEIGHTS,
-    ChoiceConfig,
     ChoicePartitioner,
-    Config,
     KeyHashes,
     Loads,
     Partitions,
@@ -57,6 +55,7 @@ from partitioners.base import (
     Traits,
     choices_in_use,
 )
+from partitioners.config import ChoiceConfig, Config
 from partitioners.hashing import fill_candidates, seed_word, two_candidates
 from partitioners.loads import (
     NO_WINDOW,

@@ -32,7 +32,6 @@ import numpy.typing as npt
 
 from partitioners.base import (
     MAX_PARTITIONS,
-    ChoiceConfig,
     ChoicePartitioner,
     KeyHashes,
     Loads,
@@ -41,6 +40,7 @@ from partitioners.base import (
     Traits,
     choices_in_use,
 )
+from partitioners.config import ChoiceConfig
 from partitioners.hashing import seed_word
 from partitioners.loads import LoadWindowConfig
 from partitioners.sticky import StickyPartitioner

@@ -68,7 +68,6 @@ from partitioners._jit import (
 )
 from partitioners.base import (
     NO_WEIGHTS,
-    Config,
     KeyHashes,
     Loads,
     Partitioner,
@@ -84,6 +83,7 @@ from partitioners.block_plan import (
     hand_out_numbers,
     plan_blocks,
 )
+from partitioners.config import Config
 from partitioners.count_tree import CountTree
 from partitioners.errors import InputError
 from partitioners.hashing import (

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from partitioners.am import AM
-from partitioners.base import Partitioner, make_config
+from partitioners.base import Partitioner
 from partitioners.cam import CAM
 from partitioners.cm import CM
+from partitioners.config import make_config
 from partitioners.d_choices import DChoices
 from partitioners.dagreedy import DAGreedy
 from partitioners.dalton import Dalton

@@ -22,7 +22,6 @@ import numpy.typing as npt
 from partitioners._jit import ScalarKernel, handles, handles_at, int64_at
 from partitioners.base import (
     MAX_PARTITIONS,
-    Config,
     KeyHashes,
     Loads,
     Partitioner,
@@ -30,6 +29,7 @@ from partitioners.base import (
     TimestampsMs,
     Traits,
 )
+from partitioners.config import Config
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,13 +25,13 @@ from partitioners._jit import (
 )
 from partitioners.base import (
     NO_WEIGHTS,
-    Config,
     KeyHashes,
     Loads,
     Partitioner,
     Partitions,
     TimestampsMs,
 )
+from partitioners.config import Config
 from partitioners.hashing import fill_candidates
 from partitioners.key_table import (
     FREE,

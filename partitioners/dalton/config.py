@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from partitioners.base import MAX_PARTITIONS, Config
+from partitioners.base import MAX_PARTITIONS
+from partitioners.config import Config
 from partitioners.panes import num_panes
 
 

@@ -26,7 +26,13 @@ import numpy as np
 import numpy.typing as npt
 
 from partitioners._jit import ScalarEntry
-from partitioners.base import Config, KeyHashes, Loads, Partitions, TimestampsMs
+from partitioners.base import (
+    KeyHashes,
+    Loads,
+    Partitions,
+    TimestampsMs,
+)
+from partitioners.config import Config
 from partitioners.dalton.adopt import (
     counted_keys,
     forget_kept,

@@ -57,7 +57,6 @@ import numpy.typing as npt
 from partitioners import hashing
 from partitioners.base import (
     NO_WEIGHTS,
-    Config,
     KeyHashes,
     Loads,
     Partitioner,
@@ -65,6 +64,7 @@ from partitioners.base import (
     TimestampsMs,
     Traits,
 )
+from partitioners.config import Config
 from partitioners.dalton.config import DaltonConfig
 from partitioners.dalton.queries import key_split
 from partitioners.dalton.state import (

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from partitioners.base import Config
+from partitioners.config import Config
 from partitioners.dalton.messages import HIGHEST_Q, GlobalTable, LeaveMessage, SyncMessage
 from partitioners.dalton.state import LOWEST_Q
 from partitioners.errors import InputError

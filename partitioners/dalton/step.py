@@ -7,7 +7,12 @@ import numpy.typing as npt
 
 from partitioners._borrow import borrowing, borrowing_step
 from partitioners._jit import ScalarKernel, given_or_now, handles_at, kernel
-from partitioners.base import KeyHashes, Loads, Partitions, TimestampsMs
+from partitioners.base import (
+    KeyHashes,
+    Loads,
+    Partitions,
+    TimestampsMs,
+)
 from partitioners.dalton.draws import below, uniform
 from partitioners.dalton.frequency import (
     find_entry,

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from partitioners.base import Partitioner, make_config
+from partitioners.base import Partitioner
+from partitioners.config import make_config
 from partitioners.dalton import (
     CooperativeConfig,
     CooperativeDalton,

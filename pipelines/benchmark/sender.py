@@ -13,7 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from partitioners.base import Config, Loads, Partitioner, Partitions, Traits
+from partitioners.base import (
+    Loads,
+    Partitioner,
+    Partitions,
+    Traits,
+)
+from partitioners.config import Config
 from partitioners.errors import RunError
 from partitioners.hashing import Key, Keys
 from partitioners.kafka import PartitionedProducer
