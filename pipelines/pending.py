@@ -1,9 +1,10 @@
 """Changes that wait for their window to close, kept in a state store a segment at a time.
 
-A segment holds the changes of a stretch of windows (a bucket, about a 64th of the window size)
-that came in one batch. A batch therefore writes as many segments as it touches buckets and reads
-those of the buckets it closes, whatever the number of keys; a bucket that closes in part is put
-back as one segment.
+A segment holds the changes of a stretch of windows that came in one batch: of a bucket, about a
+64th of the window size, or of several that follow each other, until there are rows enough to be
+worth a call. A batch therefore writes as many segments as its rows ask for, 65 at most, and reads
+those that begin in the buckets it closes, whatever the number of keys; what of these stays open is
+put back together.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from pipelines.blobs import from_blob, numbers, to_blob
 from pipelines.ring import Changes, concat_changes
 
 BUCKETS_PER_WINDOW = 64
+# A call of Spark's state store takes a millisecond or two, in which so many rows are rewritten.
+ROWS_PER_SEGMENT = 8_192
 
 
 class Store(Protocol):
@@ -40,7 +43,7 @@ class PendingChanges:
         store: Where the segments are.
         names: Of the rows of the changes' `delta`.
         windows_per_bucket: Windows in a bucket.
-        index: Pairs (bucket, serial number) of the segments there are.
+        index: Pairs (first bucket, serial number) of the segments there are.
         rows: Rows of the changes that are kept, the others come back as zeros; None: all.
         prefix: Of the segments' names in the store.
         with_peers: Whether `peer` is of use to whoever takes the changes.
@@ -66,7 +69,7 @@ class PendingChanges:
         self.index = [(int(bucket), int(serial)) for bucket, serial in index]
 
     def add(self, changes: Changes, serial: int) -> None:
-        """Write changes, one segment per bucket.
+        """Write changes, in segments of whole buckets.
 
         Args:
             changes: What to keep.
@@ -77,10 +80,14 @@ class PendingChanges:
         present, at = np.unique(buckets[order], return_index=True)
         # Ordered once, a bucket is a stretch of rows, which is not copied again.
         ordered = changes.where(order)
-        for bucket, low, high in zip(
-            present.tolist(), at.tolist(), [*at[1:].tolist(), len(order)], strict=True
-        ):
-            self._write(int(bucket), serial, ordered.where(slice(low, high)))
+        ends = [*at[1:].tolist(), len(order)]
+        low = 0
+        first: int | None = None
+        for bucket, high in zip(present.tolist(), ends, strict=True):
+            first = int(bucket) if first is None else first
+            if high - low >= ROWS_PER_SEGMENT or high == len(order):
+                self._write(first, serial, ordered.where(slice(low, high)))
+                low, first = high, None
 
     def take_due(self, end: int, serial: int) -> Changes:
         """Take out the changes at windows before `end`."""
@@ -96,7 +103,7 @@ class PendingChanges:
             rest.append(changes.where(~before))
         left = concat_changes(rest, len(self._names))
         if len(left.window):
-            self._write(last_bucket, serial, left)
+            self.add(left, serial)
         return concat_changes(due, len(self._names))
 
     def take_all(self) -> Changes:

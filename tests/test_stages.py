@@ -226,7 +226,7 @@ def test_a_batch_done_again_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("size_ms", "ratio"), [(60_000, 6), (60_000, 60), (2_700_000, 2700)])
-def test_state_calls_follow_buckets_not_keys_or_panes(
+def test_state_calls_follow_rows_not_keys_or_panes(
     tmp_path: Path, size_ms: int, ratio: int
 ) -> None:
     times = list(range(0, 3 * size_ms, size_ms // 3000))
@@ -240,9 +240,9 @@ def test_state_calls_follow_buckets_not_keys_or_panes(
         mark = times[low : low + step][-1] // (size_ms // ratio) * (size_ms // ratio)
         engine.batch([[*part, (None, encode_watermark(mark))]])
         calls.append(engine.stores[0].calls)
-    # meta and keys read and written; a tenth of a window touches some 7 buckets of 64 at either
-    # end, each written once and, ten batches later, read and removed.
-    assert max(calls) < 60
+    # meta and keys read and written; a segment or two written, and read and removed when due: a
+    # tenth of a window's changes are few enough for one.
+    assert max(calls) <= 16
 
 
 def test_a_partition_that_should_not_be_there_is_refused(tmp_path: Path) -> None:
