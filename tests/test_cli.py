@@ -67,6 +67,7 @@ WRONG_OPTIONS = [
     (["wordcount", "--window", "1 min/7 s"], "--slide-ms 7000 does not divide --window-ms 60000"),
     (["wordcount", "--window", "1 min", "--window", "1 min/1 s"], "two of the windows are of"),
     (["wordcount", "--window", "1 min", "--slide-ms", "1000"], "leave these out"),
+    (["debs-q1", "--workload-option", "per_event=true", "--shards", "2"], "leave --shards and"),
     (["wordcount", "--window", "1 week"], '"1 week" is no duration'),
     (["wordcount", "--lateness-ms", "-1"], "--lateness-ms must be 0 or more, not -1"),
     (["wordcount", "--rate", "0"], "--rate must be above 0, not 0"),
@@ -119,6 +120,9 @@ def test_a_run_explains_its_windows_and_starts_nothing(
     assert "a record costs 1 combine; a slide of 1 min costs a key 0 combines and 4 changes" in out
     code, out, _ = keyspread("run", "debs-q1", *said, "--json")
     assert json.loads(out)["changes_per_slide"] == 4
+    event = ["--workload-option", "per_event=true", "--explain", "--json", "--runs-dir", runs]
+    _, out, _ = keyspread("run", "debs-q1", *event)
+    assert json.loads(out) == {"per_event": True, "window_ms": 1_800_000}
     assert not runs.exists()
 
 

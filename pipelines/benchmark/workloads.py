@@ -177,7 +177,9 @@ def run_workloads_bench(
             for name in names or CASES:
                 case = cases[name]
                 size = num_records or case.num_records
-                batch_records = -(-size // BATCHES)
+                # Watermark records count too: no last batch of a handful of records.
+                messages = size + (size // EVERY_RECORDS + 2) * num_partitions
+                batch_records = -(-messages // BATCHES) + num_partitions
                 bench = BesideSpark(site, folder, num_partitions, num_shards, batch_records, say)
                 rows.append({"workload": name, **_measure(bench, name, case, size, limit_seconds)})
         return {"rows": rows, "peak_rss_bytes": memory.peak_bytes}

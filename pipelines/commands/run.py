@@ -171,7 +171,9 @@ def _explain(config: RunConfig, *, as_json: bool) -> None:
     check_options(config)
     windows = make_windows(config)
     if not isinstance(windows, list):
-        typer.echo(f"after every event, the window of the last {windows.window_ms:,} ms: no panes")
+        figures = {"per_event": True, "window_ms": windows.window_ms}
+        words = f"after every event, the window of the last {windows.window_ms:,} ms: no panes"
+        typer.echo(json.dumps(figures) if as_json else words)
         return
     plan = WindowPlan.of(windows, make_workload(config).aggregates)
     typer.echo(json.dumps(plan_figures(plan)) if as_json else in_words(plan))
