@@ -6,6 +6,7 @@
 #
 #   infra/local-images/build.sh            engine, compose and Debian only if they are missing; the images
 #   infra/local-images/build.sh engine     one of these alone (engine, compose, images)
+#   infra/local-images/build.sh images debian kafka    these images alone
 #   infra/local-images/build.sh anew       the images, from a Debian made anew
 #
 # Not to be had this way: Grafana.
@@ -105,24 +106,26 @@ postgres() { build "$POSTGRES_IMAGE" $here/postgres; }
 prometheus() { build "$PROMETHEUS_IMAGE" $here/prometheus; }
 build() { docker build --quiet --build-arg "DEBIAN_IMAGE=$DEBIAN_IMAGE" --label keyspread.stand-in=true -t "$1" "$2" >/dev/null; }
 
-# images [anew]
+# images NAME...
 images() {
     local name image
-    for name in debian kafka postgres prometheus; do
+    for name in "$@"; do
         image=${name^^}_IMAGE
         image=${!image}
         # Debian comes from the network; the others are built from layers that are there.
-        if [ "$name:${1:-}" = debian: ] && docker image inspect "$image" >/dev/null 2>&1; then continue; fi
+        if [ "$name" = debian ] && [ -z "${anew:-}" ] && docker image inspect "$image" >/dev/null 2>&1; then continue; fi
         say "$image"
         "$name"
     done
 }
 
+every=(debian kafka postgres prometheus)
 case ${1:-all} in
-all) engine; compose; images ;;
-engine | compose | images) "$1" ;;
-anew) images anew ;;
-*) die "usage: $0 [engine | compose | images | anew]" ;;
+all) engine; compose; images "${every[@]}" ;;
+engine | compose) "$1" ;;
+images) if [ $# -gt 1 ]; then images "${@:2}"; else images "${every[@]}"; fi ;;
+anew) anew=yes; images "${every[@]}" ;;
+*) die "usage: $0 [engine | compose | images [${every[*]}] | anew]" ;;
 esac
 if [ "${1:-all}" != compose ]; then
     docker image ls --filter label=keyspread.stand-in=true --format '{{.Repository}}:{{.Tag}}  {{.Size}}'

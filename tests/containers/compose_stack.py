@@ -11,6 +11,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka.admin import AdminClient
+
 from tests.containers.kafka_cluster import free_ports
 from tests.containers.versions import ROOT
 from tests.containers.waiting import wait_until
@@ -106,6 +108,24 @@ class Stack:
             lambda: self.state(dag, run) in ("success", "failed"), "ended", DAG_SECONDS, every=1
         )
         return self.state(dag, run)
+
+    def span(self, dag: str, run: str, task: str) -> tuple[str, str]:
+        """When the last try of a task began and ended."""
+        path = f"/dags/{dag}/dagRuns/{urllib.parse.quote(run)}/taskInstances"
+        found = self.rest("GET", path)["task_instances"]
+        (one,) = (each for each in found if each["task_id"] == task)
+        return str(one["start_date"]), str(one["end_date"])
+
+    def said(self, dag: str, run: str, task: str) -> Any:
+        """The object that a task gave."""
+        of_run = f"/dags/{dag}/dagRuns/{urllib.parse.quote(run)}/taskInstances/{task}"
+        value = self.rest("GET", f"{of_run}/xcomEntries/return_value")["value"]
+        return json.loads(value) if isinstance(value, str) else value
+
+    def topics(self) -> list[str]:
+        """Topics that runs have left."""
+        client = AdminClient({"bootstrap.servers": f"127.0.0.1:{self.ports['KAFKA']}"})
+        return [name for name in client.list_topics(timeout=30).topics if name[0] != "_"]
 
     def report(self, path: str) -> str:
         """Read a file of the runs, as a browser does."""

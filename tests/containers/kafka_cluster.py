@@ -39,6 +39,7 @@ class KafkaNode(DockerContainer):
         protocol: Of the listener for this machine, such as SASL_SSL.
         environment: Further variables of the image.
         secrets: Folder that is /etc/kafka/secrets inside.
+        disk: Volume for its data; None: one of its own.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class KafkaNode(DockerContainer):
         protocol: str = "PLAINTEXT",
         environment: Mapping[str, str] | None = None,
         secrets: Path | None = None,
+        disk: str | None = None,
     ) -> None:
         super().__init__(image("KAFKA"), mem_limit="832m", hostname=f"kafka-{node_id}")
         self.with_network(network).with_network_aliases(f"kafka-{node_id}")
@@ -58,6 +60,8 @@ class KafkaNode(DockerContainer):
         self.ports[f"{ADMIN_PORT}/tcp"] = ("127.0.0.1", self.admin_port)  # type: ignore[assignment]
         if secrets is not None:
             self.with_volume_mapping(str(secrets), "/etc/kafka/secrets", "ro")
+        if disk is not None:
+            self.with_volume_mapping(disk, "/var/lib/kafka/data", "rw")
         voters = ",".join(f"{i}@kafka-{i}:9093" for i in range(1, num_nodes + 1))
         copies, in_sync = str(num_nodes), str(max(1, num_nodes - 1))
         protocols = {"CONTROLLER": "PLAINTEXT", "INSIDE": "PLAINTEXT", "ADMIN": "PLAINTEXT"}
@@ -102,9 +106,7 @@ class KafkaCluster:
 
     Args:
         num_nodes: How many.
-        protocol: Of the listener for this machine.
-        environment: Further variables of the image.
-        secrets: Folder that is /etc/kafka/secrets inside.
+        node: Further arguments of each `KafkaNode`.
     """
 
     def __init__(self, num_nodes: int, **node: Any) -> None:
@@ -148,6 +150,12 @@ class KafkaCluster:
     def start(self, node_id: int) -> None:
         """Start a node again, with its data."""
         self.nodes[node_id].get_wrapped_container().start()
+
+    def runs(self, node_id: int) -> bool:
+        """Whether a node runs."""
+        container = self.nodes[node_id].get_wrapped_container()
+        container.reload()
+        return bool(container.status == "running")
 
     def leader(self, topic: str, partition: int) -> int:
         """Say which node leads a partition."""

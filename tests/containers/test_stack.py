@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -91,7 +92,7 @@ def test_each_benchmark_is_exact(stack: Stack, grid_id, dag: str, workload: str)
 
 
 def test_a_worker_killed_in_mid_cell(stack: Stack, grid_id) -> None:
-    run = stack.trigger(WORDCOUNT, partitioners=["pkg"], partitions=[4], speed="6000/s")
+    run = stack.trigger(WORDCOUNT, partitioners=["pkg"], partitions=[4], speed="4000/s")
     grid = grid_id(WORDCOUNT, run)
     commits = f"{grid}/work/1/checkpoint/commits/[0-9]*"
     wait_until(lambda: len(stack.in_runs(commits)) >= 1, "a first batch", 300, every=1)
@@ -101,6 +102,45 @@ def test_a_worker_killed_in_mid_cell(stack: Stack, grid_id) -> None:
     assert cell["exact"], cell["differences"]
     assert cell["produced"] == cell["delivered"]
     stack.compose("up", "-d", "--wait", "spark-worker-1")
+
+
+def test_the_scheduler_restarted_in_mid_cell(stack: Stack, grid_id) -> None:
+    run = stack.trigger(WORDCOUNT, partitioners=["pkg"], partitions=[4], speed="4000/s")
+    grid = grid_id(WORDCOUNT, run)
+    commits = f"{grid}/work/1/checkpoint/commits/[0-9]*"
+    wait_until(lambda: len(stack.in_runs(commits)) >= 1, "a first batch", 300, every=1)
+    stack.compose("restart", "--timeout", "20", "airflow-scheduler")
+    assert stack.wait_for(WORDCOUNT, run) == "success"
+    (cell,) = stack.cells(grid)
+    assert cell["exact"], cell["differences"]
+    assert cell["produced"] == cell["delivered"]
+    assert stack.topics() == []
+
+
+def test_two_runs_at_once_take_turns(stack: Stack, grid_id) -> None:
+    runs = [stack.trigger(WORDCOUNT, partitioners=["pkg"], partitions=[4]) for _ in range(2)]
+    assert [stack.wait_for(WORDCOUNT, run) for run in runs] == ["success", "success"]
+    for run in runs:
+        (cell,) = stack.cells(grid_id(WORDCOUNT, run))
+        assert cell["exact"], cell["differences"]
+    spans = [stack.span(WORDCOUNT, run, "cell") for run in runs]
+    (_, end), (begin, _) = sorted(spans)
+    assert end <= begin
+    assert stack.topics() == []
+
+
+def test_the_nightly_run_compares_with_the_one_before(stack: Stack, grid_id) -> None:
+    # One repetition has no noise to exceed: slower is then no regression.
+    dag, params = "benchmark_nightly_compare", {"partitioners": ["pkg"], "repetitions": 1}
+    runs = []
+    for _night in range(2):
+        runs.append(stack.trigger(dag, **params))
+        assert stack.wait_for(dag, runs[-1]) == "success"
+    assert stack.cells(grid_id(dag, runs[1]))[0]["exact"]
+    compared = stack.said(dag, runs[1], "compare")
+    assert compared["regression"] is False
+    assert grid_id(dag, runs[0]) in json.dumps(compared)
+    assert stack.said(dag, runs[0], "compare")["previous"] is None
 
 
 def test_executors_with_another_python_are_refused(stack: Stack) -> None:
