@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from random import random
 from time import monotonic
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,14 @@ from partitioners.errors import InputError, RunError, nearest
 from partitioners.kafka import open_producers
 from partitioners.kafka.columns import Column, as_column, grouped_blocks
 from partitioners.kafka.key_sample import KeySample
-from partitioners.kafka.refusals import raise_if_refused
+from partitioners.kafka.queueing import (
+    DeliveryCallback,
+    Headers,
+    queue_group,
+    queue_one,
+    queue_rows,
+)
+from partitioners.kafka.route_table import RouteTable
 from partitioners.kafka.routes import (
     ON_PARTITION_CHANGE,
     Batches,
@@ -30,24 +37,14 @@ from partitioners.kafka.routes import (
     check_specs,
 )
 from partitioners.kafka.settings import producer_settings
-from partitioners.kafka.topics import (
-    METADATA_TIMEOUT_S,
-    count_partitions,
-    ensure_topic,
-    is_compacted,
-)
+from partitioners.kafka.topics import METADATA_TIMEOUT_S
 from partitioners.kafka.waiting import NO_PARTITION, WaitingRecord, event_time
 
 log = logging.getLogger(__name__)
 
-DeliveryCallback: TypeAlias = Callable[[KafkaError | None, Message], None]
-Headers: TypeAlias = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]] | None
-
 METADATA_REFRESH_S = 60.0
 MICRO_BATCH_RECORDS = 100_000
 MICRO_BATCH_MS = 1_000
-# A refresh must not hold the stream up while the broker is away; it is tried again later.
-_REFRESH_TIMEOUT_S = 2.0
 _DEFAULT_QUEUE_RECORDS = 100_000
 _POLL_EVERY = 256
 # How often librdkafka writes its statistics for a producer that is observed.
@@ -114,21 +111,24 @@ class PartitionedProducer:
                 + nearest(on_partition_change, ON_PARTITION_CHANGE)
             )
         self._settings = producer_settings(config)
-        self._specs = check_specs(partitioners)
-        self._create_topics_with = create_topics_with
-        self._allow_compacted = allow_compacted
-        self._on_partition_change: OnPartitionChange = on_partition_change
-        self._metadata_refresh_s = metadata_refresh_s
-        self._metadata_timeout_s = metadata_timeout_s
         self._queue_records = int(
             self._settings.get("queue.buffering.max.messages", _DEFAULT_QUEUE_RECORDS)
             or _DEFAULT_QUEUE_RECORDS
         )
-        self._batches = Batches(
-            max_records=micro_batch_records,
-            max_ms=micro_batch_ms,
-            max_record_bytes=int(
-                self._settings.get("message.max.bytes", _DEFAULT_MAX_RECORD_BYTES)
+        self._table = RouteTable(
+            settings=self._settings,
+            specs=check_specs(partitioners),
+            create_topics_with=create_topics_with,
+            allow_compacted=allow_compacted,
+            on_partition_change=on_partition_change,
+            metadata_refresh_s=metadata_refresh_s,
+            metadata_timeout_s=metadata_timeout_s,
+            batches=Batches(
+                max_records=micro_batch_records,
+                max_ms=micro_batch_ms,
+                max_record_bytes=int(
+                    self._settings.get("message.max.bytes", _DEFAULT_MAX_RECORD_BYTES)
+                ),
             ),
         )
         self._user_report: DeliveryCallback | None = self._settings.pop("on_delivery", None)
@@ -219,13 +219,11 @@ class PartitionedProducer:
                 else:
                     client.produce(topic, value, key, partition, report, report, timestamp, headers)
             except (BufferError, KafkaException) as error:
-                self._queue_one(
-                    client, topic, value, key, partition, report, timestamp, headers, error
-                )
+                queue_one(client, topic, value, key, partition, report, timestamp, headers, error)
             try:
                 route.produced[partition] += 1
             except IndexError:  # a partition of the user's own choice that we had not seen
-                self._refresh_route(route)
+                self._table.refresh(route, self._ready_client())
                 route.produced[partition] += 1
             self._since_poll += 1
             if self._since_poll >= _POLL_EVERY:
@@ -285,9 +283,7 @@ class PartitionedProducer:
             if self._is_observed:
                 self._sample(topic).add_rows(keys, partitions)
             if headers is not None or timestamps is not None:
-                self._queue_rows(
-                    client, route, keys, values, partitions, report, headers, timestamps
-                )
+                queue_rows(client, route, keys, values, partitions, report, headers, timestamps)
                 return partitions
             groups = grouped_blocks(keys, values, partitions, route.num_partitions)
             for partition, group_keys, group_values in groups:
@@ -295,41 +291,9 @@ class PartitionedProducer:
                     {"key": key, "value": value}
                     for key, value in zip(group_keys, group_values, strict=True)
                 ]
-                self._queue_group(client, route, partition, messages, report)
+                queue_group(client, route, partition, messages, report, self._queue_records)
                 client.poll(0)
         return partitions
-
-    def _queue_one(
-        self,
-        client: Producer,
-        topic: str,
-        value: bytes | str | None,
-        key: bytes | str | None,
-        partition: int,
-        report: DeliveryCallback | None,
-        timestamp: int,
-        headers: Headers,
-        error: BufferError | KafkaException | None = None,
-        deadline_s: float | None = None,
-    ) -> bool:
-        """Queue a record, waiting for room; `error` is what a first try met.
-
-        Returns:
-            False where there was no room until `deadline_s`.
-        """
-        while True:
-            if isinstance(error, KafkaException):
-                raise _refusal(topic, error.args[0]) from error
-            if error is not None:
-                if deadline_s is not None and monotonic() >= deadline_s:
-                    return False
-                client.poll(0.05)
-            try:
-                client.produce(topic, value, key, partition, report, report, timestamp, headers)
-            except (BufferError, KafkaException) as refused:
-                error = refused
-            else:
-                return True
 
     def _send_waiting(self, route: Route, deadline_s: float | None = None) -> None:
         """Route the records that wait as one micro-batch, and queue them in their order.
@@ -352,7 +316,7 @@ class PartitionedProducer:
                     sample.add(waiting.records[place].key, waiting.records[place].partition)
             for _ in range(len(waiting)):
                 record = waiting.records[0]
-                if not self._queue_one(
+                if not queue_one(
                     client,
                     route.topic,
                     record.value,
@@ -375,139 +339,16 @@ class PartitionedProducer:
             if not only_due or route.waiting.is_due:
                 self._send_waiting(route, deadline_s)
 
-    def _queue_rows(
-        self,
-        client: Producer,
-        route: Route,
-        keys: Column,
-        values: Column,
-        partitions: npt.NDArray[np.int32],
-        report: DeliveryCallback | None,
-        headers: Sequence[Headers] | None,
-        timestamps: Iterable[int] | None,
-    ) -> None:
-        num_records = len(partitions)
-        row_headers = [None] * num_records if headers is None else list(headers)
-        row_times = [0] * num_records if timestamps is None else [int(time) for time in timestamps]
-        if len(row_headers) != num_records or len(row_times) != num_records:
-            raise InputError(
-                f"there are {num_records} keys, {len(row_headers)} headers and {len(row_times)} "
-                "timestamps: give one of each per key"
-            )
-        # One group per block, in the order of the rows: every row as if of partition 0.
-        together = grouped_blocks(keys, values, np.zeros_like(partitions), 1)
-        row = 0
-        for _, block_keys, block_values in together:
-            for key, value in zip(block_keys, block_values, strict=True):
-                partition = int(partitions[row])
-                self._queue_one(
-                    client,
-                    route.topic,
-                    value,
-                    key,
-                    partition,
-                    report,
-                    row_times[row],
-                    row_headers[row],
-                )
-                route.produced[partition] += 1
-                row += 1
-            client.poll(0)
-
-    def _queue_group(
-        self,
-        client: Producer,
-        route: Route,
-        partition: int,
-        messages: list[dict[str, Any]],
-        report: DeliveryCallback | None,
-    ) -> None:
-        """Queue records of one partition; whatever finds no room is queued again, in its order.
-
-        librdkafka refuses all that follows a record it had no room for, so the refused are the
-        tail. Each refusal costs about as much as a success: room is waited for beforehand.
-        """
-        begin = 0
-        while begin < len(messages):
-            end = begin + self._room(client, len(messages) - begin)
-            part = messages if end - begin == len(messages) else messages[begin:end]
-            queued = client.produce_batch(
-                route.topic, part, partition=partition, on_delivery=report
-            )
-            route.produced[partition] += queued
-            if queued < len(part):
-                refused = [message for message in part if "_error" in message]
-                errors = [message.pop("_error") for message in refused]
-                for error in errors:
-                    if error.code() != KafkaError._QUEUE_FULL:
-                        raise _refusal(route.topic, error)
-                client.poll(0.05)  # full by bytes, which we do not count
-            begin += queued
-
-    def _room(self, client: Producer, num_wanted: int) -> int:
-        # A quarter of the queue at a time: waiting for single places would call for each record.
-        enough = min(num_wanted, max(1, self._queue_records // 4))
-        while (room := self._queue_records - len(client)) < enough:
-            client.poll(0.05)
-        return min(room, num_wanted)
-
     # Topics ---------------------------------------------------------------------------------------
 
     def _route(self, topic: str) -> Route:
         route = self._routes.get(topic)
         if route is None:
-            return self._open_route(topic)
-        if monotonic() >= route.next_check_s:
-            self._refresh_route(route)
+            route = self._table.open(topic, self._ready_client())
+            self._routes[topic] = route
+        elif monotonic() >= route.next_check_s:
+            self._table.refresh(route, self._ready_client())
         return route
-
-    def _open_route(self, topic: str) -> Route:
-        if topic not in self._specs:
-            raise InputError(
-                f'no partitioner was given for topic "{topic}"; {nearest(topic, self._specs)}'
-            )
-        client = self._ready_client()
-        try:
-            num_partitions = count_partitions(client, topic, self._metadata_timeout_s)
-        except RunError:
-            raise_if_refused(self._settings)
-            raise
-        if num_partitions is None:
-            if self._create_topics_with is None:
-                raise InputError(
-                    f'there is no topic "{topic}": create it, or give create_topics_with=8 to have '
-                    "it made with 8 partitions"
-                )
-            ensure_topic(self._settings, topic, self._create_topics_with)
-            num_partitions = self._create_topics_with
-        route = Route(topic, self._specs[topic], num_partitions, self._batches)
-        if route.partitioner.traits.splits_keys and not self._allow_compacted:
-            self._refuse_compacted(topic, route.partitioner.name)
-        route.next_check_s = monotonic() + self._metadata_refresh_s
-        self._routes[topic] = route
-        return route
-
-    def _refuse_compacted(self, topic: str, name: str) -> None:
-        compacted = is_compacted(self._settings, topic)
-        if compacted is None:
-            log.info("the broker does not say whether topic %s is compacted", topic)
-        elif compacted:
-            raise InputError(
-                f'topic "{topic}" is compacted, and {name} splits keys, so that a last record of a '
-                "key would stay in each of its partitions: use key_hash, or give "
-                "allow_compacted=True"
-            )
-
-    def _refresh_route(self, route: Route) -> None:
-        route.next_check_s = monotonic() + self._metadata_refresh_s
-        client = self._ready_client()
-        try:
-            num_partitions = count_partitions(client, route.topic, _REFRESH_TIMEOUT_S)
-        except RunError as error:
-            log.info("partition count of %s not refreshed: %s", route.topic, error)
-            return
-        if num_partitions is not None:
-            route.resize(num_partitions, self._on_partition_change)
 
     def refresh(self) -> None:
         """Ask for the partition counts of all topics in use now, without waiting for the time.
@@ -517,7 +358,7 @@ class PartitionedProducer:
         """
         with self._lock:
             for route in self._routes.values():
-                self._refresh_route(route)
+                self._table.refresh(route, self._ready_client())
 
     # Client and delivery reports ------------------------------------------------------------------
 
@@ -736,13 +577,3 @@ class PartitionedProducer:
             self.close(timeout=10)
         except RunError as shortfall:
             log.error("%s", shortfall)
-
-
-def _refusal(topic: str, error: KafkaError) -> InputError | RunError:
-    if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-        return InputError(
-            f'a record for topic "{topic}" is larger than the client sends: set '
-            '"message.max.bytes" in its settings (and the topic\'s max.message.bytes) higher, or '
-            "make it smaller"
-        )
-    return RunError(f'the client refuses a record for topic "{topic}": {error.str()}')
