@@ -56,6 +56,7 @@ class EmbeddedBroker:
         heap_mb: Java heap; 768 carried 4 M small messages.
         start_timeout_s: How long `start` waits for the first answer.
         detached: Whether it outlives the process that started it.
+        quick_start: Start in half the processor time, and carry less afterwards.
 
     Example:
         ```python
@@ -72,6 +73,7 @@ class EmbeddedBroker:
         *,
         start_timeout_s: float = DEFAULT_START_TIMEOUT_S,
         detached: bool = False,
+        quick_start: bool = False,
     ) -> None:
         if port is not None and not 0 <= port <= 65535:
             raise InputError(f"port must be from 1 to 65535, not {port}: name another port")
@@ -81,6 +83,7 @@ class EmbeddedBroker:
         self.heap_mb = heap_mb
         self.start_timeout_s = start_timeout_s
         self.detached = detached
+        self.quick_start = quick_start
         self._asked_port = port or None
         self._port: int | None = None
         self._process: psutil.Process | None = None
@@ -140,7 +143,12 @@ class EmbeddedBroker:
                     )
                     format_storage(self.data_dir, java, jars)
                     self._process = launch(
-                        self.data_dir, java, jars, heap_mb=self.heap_mb, detached=self.detached
+                        self.data_dir,
+                        java,
+                        jars,
+                        heap_mb=self.heap_mb,
+                        detached=self.detached,
+                        quick_start=self.quick_start,
                     )
                 except OSError as error:
                     raise storage_error(error, self.data_dir) from error

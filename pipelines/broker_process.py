@@ -59,7 +59,13 @@ def choose_port(asked: int | None, *taken: int) -> int:
 
 
 def launch(
-    data_dir: Path, java: Java, jars: list[Path], *, heap_mb: int, detached: bool
+    data_dir: Path,
+    java: Java,
+    jars: list[Path],
+    *,
+    heap_mb: int,
+    detached: bool,
+    quick_start: bool,
 ) -> psutil.Process:
     """Start the broker's process, with its output in its log.
 
@@ -69,8 +75,9 @@ def launch(
         jars: Kafka's jars.
         heap_mb: Java heap.
         detached: Whether it outlives this process.
+        quick_start: Whether it is for little data.
     """
-    command = java_command(data_dir, java, jars, heap_mb=heap_mb)
+    command = java_command(data_dir, java, jars, heap_mb=heap_mb, quick_start=quick_start)
     command += ["kafka.Kafka", str(settings_path(data_dir))]
     if not detached and sys.platform == "linux":
         pid = str(psutil.Process().pid)

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from pipelines.benchmark.prepare import make_run_folder, new_run_id
-from pipelines.benchmark.site import QUICK_START, Site, open_site
+from pipelines.benchmark.site import Site, open_site
 from pipelines.interrupt import stoppable
 from pipelines.run_lock import RunLock
 
@@ -67,7 +67,7 @@ def run_demo(runs_dir: Path, master: str, *, console: Console, quiet: bool) -> l
                 master=master,
                 spark_dir=scratch / "spark",
                 say=say,
-                spark_config=QUICK_START,
+                quick_start=True,
                 meanwhile=lambda: configs.extend(_prepare(demo_id)),
             ) as site,
         ):

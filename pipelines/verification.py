@@ -23,7 +23,7 @@ from pipelines.benchmark.parts import check_run, shipped_config
 from pipelines.benchmark.prepare import RunConfig, make_run_folder, new_run_id
 from pipelines.benchmark.progress import RunProgress, progress_bars
 from pipelines.benchmark.run import execute
-from pipelines.benchmark.site import QUICK_START, Site, open_site
+from pipelines.benchmark.site import Site, open_site
 from pipelines.benchmark.verify import Answers
 from pipelines.interrupt import stoppable
 from pipelines.workloads import WORKLOADS
@@ -140,7 +140,7 @@ def run_verification(
             master=master,
             spark_dir=folder / "spark",
             say=lambda text: None if quiet else console.print(f"{text} ...", style="dim"),
-            spark_config=QUICK_START,
+            quick_start=True,
         )
         with stoppable(), site as opened, progress_bars(console, shown=not quiet) as bars:
             task = bars.add_task("verify", total=len(configs), unit="")

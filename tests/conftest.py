@@ -30,17 +30,20 @@ class TopicFactory(Protocol):
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """A broker for all tests that do not stop theirs."""
-    with EmbeddedBroker(tmp_path_factory.mktemp("broker")) as running:
+    with EmbeddedBroker(tmp_path_factory.mktemp("broker"), quick_start=True) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A Spark session for all tests that run in this process."""
+    from pipelines.benchmark.site import QUICK_START
     from pipelines.session import spark_session
 
     folder = tmp_path_factory.mktemp("spark")
-    session = spark_session("local[2]", local_dir=folder, log_file=folder / "spark.log")
+    session = spark_session(
+        "local[2]", local_dir=folder, log_file=folder / "spark.log", config=QUICK_START
+    )
     yield session
     session.stop()
 

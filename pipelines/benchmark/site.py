@@ -83,7 +83,7 @@ def open_site(
     master: str,
     spark_dir: Path,
     say: Say,
-    spark_config: Mapping[str, str] | None = None,
+    quick_start: bool = False,
     meanwhile: Callable[[], None] | None = None,
 ) -> Iterator[Site]:
     """Start what runs need, and stop it afterwards.
@@ -96,7 +96,7 @@ def open_site(
         master: Spark master.
         spark_dir: For Spark's temporary files; it goes.
         say: Tells the user what is going on.
-        spark_config: Further settings of Spark.
+        quick_start: Set Spark and the broker for runs of seconds on little data.
         meanwhile: Called while the two boot, for imports and other work of seconds.
 
     Raises:
@@ -113,9 +113,13 @@ def open_site(
             require_answer(client_settings(bootstrap, kafka), OWN_BROKER)
         # Spark and the broker boot side by side: each alone leaves a core idle half the time.
         say("starting Spark" + ("" if bootstrap else " and a Kafka broker"))
-        started = None if bootstrap else stack.enter_context(_booting_broker(broker_dir))
+        started = (
+            None if bootstrap else stack.enter_context(_booting_broker(broker_dir, quick_start))
+        )
         imported = threading.Event()
-        spark = stack.enter_context(_booting_spark(master, spark_dir, spark_config or {}, imported))
+        spark = stack.enter_context(
+            _booting_spark(master, spark_dir, QUICK_START if quick_start else {}, imported)
+        )
         # However this ends, the thread that waits for it must.
         stack.callback(imported.set)
         if meanwhile is not None:
@@ -182,9 +186,9 @@ def _require_listener(master: str) -> None:
 
 
 @contextlib.contextmanager
-def _booting_broker(broker_dir: Path) -> Iterator[Future[EmbeddedBroker]]:
+def _booting_broker(broker_dir: Path, quick_start: bool) -> Iterator[Future[EmbeddedBroker]]:
     """Start a broker in a thread; stop it in the end, however far it came."""
-    broker = EmbeddedBroker(broker_dir)
+    broker = EmbeddedBroker(broker_dir, quick_start=quick_start)
     with ThreadPoolExecutor(1, thread_name_prefix="keyspread-broker") as pool:
         started = pool.submit(broker.start)
         try:
