@@ -89,22 +89,35 @@ def test_balance_and_fragmentation_on_the_stream_of_the_figures(
     assert np.mean(fragments) <= most_fragmentation
 
 
-@pytest.mark.parametrize("num_sources", [4, 16])
-def test_sources_that_never_talk_choose_the_same_homes(num_sources):
-    stream, n = zipf(), 16
+@pytest.mark.parametrize(
+    ("n", "num_sources", "most_imbalance", "most_in_a_window", "most_fragmentation"),
+    [
+        (16, 4, 0.02, 0.03, 1.006),
+        (16, 16, 0.021, 0.03, 1.0065),
+        (64, 4, 0.051, 0.068, 1.024),
+        (64, 16, 0.069, 0.091, 1.0265),
+    ],
+)
+def test_sources_that_never_talk_choose_the_same_homes(
+    n, num_sources, most_imbalance, most_in_a_window, most_fragmentation
+):
+    stream = zipf()
     partitions = np.empty(len(stream.ids), np.int32)
     for source in range(num_sources):
         rows = slice(source, None, num_sources)
         part = np.empty(len(stream.ids[rows]), np.int32)
-        HotFill(n).route(
+        HotFill(n, HotFillConfig(slide_ms=1000)).route(
             np.ascontiguousarray(stream.key_hashes[rows]),
             np.ascontiguousarray(stream.timestamps_ms[rows]),
             part,
         )
         partitions[rows] = part
-    assert imbalance(partitions, n) <= 0.03
-    rows = slice(600_000, 660_000)
-    assert fragmentation(stream.ids[rows], partitions[rows]) <= 1.01
+    assert imbalance(partitions, n) <= most_imbalance
+    # Past the first window, in which the keys become known.
+    windows = [slice(start, start + 60_000) for start in range(60_000, 960_000, 60_000)]
+    assert max(imbalance(partitions[rows], n) for rows in windows) <= most_in_a_window
+    fragments = [fragmentation(stream.ids[rows], partitions[rows]) for rows in windows]
+    assert np.mean(fragments) <= most_fragmentation
 
 
 def test_tail_keys_use_their_two_candidates_and_hot_keys_few_partitions():

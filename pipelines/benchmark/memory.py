@@ -12,6 +12,7 @@ from rich.table import Table
 from partitioners import Partitioner, create
 from partitioners.greedy import OffGreedy
 from partitioners.prompt import Prompt
+from partitioners.stream_names import parse_named
 
 KEYS_PER_BATCH = 60_000
 
@@ -21,7 +22,7 @@ class StateFigures:
     """State of one partitioner, in bytes of its arrays.
 
     Attributes:
-        name: The partitioner.
+        name: The partitioner, with its options.
         num_keys: Distinct keys it was sent, one record each.
         num_partitions: Partitions.
         one_window_bytes: With all of them in one window.
@@ -40,21 +41,22 @@ def measure_state(name: str, *, num_keys: int, num_partitions: int) -> StateFigu
     """Send keys to a new partitioner, twice.
 
     Args:
-        name: The partitioner.
+        name: The partitioner, with options such as ``cam:cardinality=hll``.
         num_keys: Distinct keys.
         num_partitions: Partitions.
 
     Raises:
-        InputError: An unknown name, or a number out of range.
+        InputError: An unknown name or option, or a number out of range.
 
     Example:
         >>> measure_state("pkg", num_keys=1_000, num_partitions=16).one_window_bytes
         136
     """
+    kind = parse_named(name)
     hashes = np.random.default_rng(1).integers(0, 1 << 64, num_keys, np.uint64)
     sizes = []
     for ms_per_key in (0, 1):
-        partitioner = create(name, num_partitions)
+        partitioner = create(kind.name, num_partitions, **dict(kind.options))
         at_once = num_keys if ms_per_key == 0 else KEYS_PER_BATCH
         for start in range(0, num_keys, at_once):
             rows = np.arange(start, min(start + at_once, num_keys))

@@ -7,8 +7,9 @@ balance and splitting are of one source that sends the whole stream.
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from rich.table import Table
 
 from partitioners import PARTITIONERS, Partitioner, create
+from partitioners.base import KeyHashes
 from partitioners.errors import InputError
 from partitioners.hashing import hash_keys
 from partitioners.metrics import fragmentation, imbalance, partition_counts, replication_factor
@@ -70,7 +72,7 @@ class PartitionerFigures:
     name: str  # with its options
     num_records: int
     num_partitions: int
-    route_records_per_s: float  # key hashes given
+    route_records_per_s: float  # key hashes given; planning included
     strings_records_per_s: float  # from an Arrow string column, hashing included
     scalar_us: float  # one call of partition(key), without a timestamp
     imbalance: float
@@ -137,7 +139,8 @@ def run_partitioner_bench(
         if not len(stream.ids):
             raise InputError(f"{source.label} has no records; give a stream with some")
         for kind in chosen:
-            make = _maker(kind.name, num_partitions, _options(kind, window_ms), stream)
+            options = _options(kind, window_ms)
+            make = functools.partial(create, kind.name, num_partitions, **options)
             rows.append(_measure(source.label, stream, str(kind), make, window_ms, repetitions))
             on_row(rows[-1])
     return rows
@@ -199,16 +202,10 @@ def _options(kind: Named, window_ms: int) -> dict[str, Any]:
     return options
 
 
-def _maker(
-    name: str, num_partitions: int, options: Mapping[str, Any], stream: Stream
-) -> Callable[[], Partitioner]:
-    def make() -> Partitioner:
-        partitioner = create(name, num_partitions, **options)
-        if partitioner.traits.needs_batch and hasattr(partitioner, "fit"):
-            partitioner.fit(stream.key_hashes)  # hindsight: told the stream before it comes
-        return partitioner
-
-    return make
+def _show(partitioner: Partitioner, key_hashes: KeyHashes) -> None:
+    """Let one that plans see the stream before it comes: hindsight, and a part of its work."""
+    if partitioner.traits.needs_batch and hasattr(partitioner, "fit"):
+        partitioner.fit(key_hashes)
 
 
 def _measure(
@@ -226,14 +223,18 @@ def _measure(
     times = stream.timestamps_ms
 
     def route(fresh: Partitioner) -> None:
+        _show(fresh, key_hashes)
         fresh.route(key_hashes, times, out)
 
     def strings(fresh: Partitioner) -> None:
+        _show(fresh, key_hashes)
         fresh.partition_batch(stream.keys, times)
 
     route_s = _best_seconds(route, make, repetitions)
     strings_s = _best_seconds(strings, make, repetitions)
-    partitioner.route(key_hashes, times, out)
+    route(partitioner)
+    alone = make()
+    _show(alone, key_hashes)
     counts = partition_counts(out, partitioner.num_partitions)
     return PartitionerFigures(
         stream=stream_name,
@@ -242,7 +243,7 @@ def _measure(
         num_partitions=partitioner.num_partitions,
         route_records_per_s=num_records / route_s,
         strings_records_per_s=num_records / strings_s,
-        scalar_us=_scalar_us(make(), stream, repetitions),
+        scalar_us=_scalar_us(alone, stream, repetitions),
         imbalance=imbalance(counts),
         replication_factor=replication_factor(stream.key_hashes, out),
         fragmentation=fragmentation(stream.key_hashes, out, times, window_ms),

@@ -211,6 +211,29 @@ def test_the_same_results_cut_anyhow(
     assert sorted(summary.reduce_seconds) == list(range(case.num_shards))
 
 
+SPLIT = [
+    case
+    for case in CASES
+    if PARTITIONERS[case.partitioner].traits.splits_keys and case.num_partitions > 1
+]
+
+
+@pytest.mark.parametrize("case", SPLIT, ids=lambda case: "-".join(map(str, case)))
+def test_keys_are_on_several_partitions_within_a_window(
+    case: Case, streams: dict[int, Stream]
+) -> None:
+    """Else the cases would not show that results of split keys are merged."""
+    sent = Collected(case.num_partitions)
+    replayed(streams[case.num_records].path, case, sent)
+    partitions: dict[tuple[bytes, int], set[int]] = {}
+    for partition, rows in enumerate(sent.partitions):
+        for key, value in rows:
+            if key is not None:
+                time_ms = int((value or b"").split(b",")[0])
+                partitions.setdefault((key, time_ms // WINDOW_MS), set()).add(partition)
+    assert max(map(len, partitions.values())) > 1
+
+
 def until(rows: list[Row], time_ms: int) -> int:
     """Count the rows of a partition up to its first watermark past a time."""
     for place, (key, value) in enumerate(rows):
