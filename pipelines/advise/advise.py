@@ -35,6 +35,14 @@ def make_advice(
         quiet: Show no progress.
     """
     console = Console(stderr=True)
+    if not (quiet or console.is_terminal):
+        # Where no bar is drawn, a first run would be silent for minutes.
+        console.print(
+            f"trying {len(PARTITIONERS)} partitioners on {sample.num_records:,} records; the first "
+            "time on a machine they are compiled, which takes a minute or two ...",
+            highlight=False,
+            soft_wrap=True,
+        )
     with Progress(console=console, disable=quiet or not console.is_terminal) as bar:
         task = bar.add_task("trying partitioners", total=len(PARTITIONERS))
         figures = compare(
