@@ -492,13 +492,18 @@ class Aggregates:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of all state columns, in the order of their rows in arrays."""
-        return tuple(name for each in self.all for name in each.column_names)
+        return tuple(name for each in self.by_row for name in each.column_names)
+
+    @property
+    def by_row(self) -> list[Aggregate]:
+        """All in the order of their state columns: first those whose columns travel."""
+        return sorted(self.all, key=lambda each: each.slides in ("values", "derived"))
 
     @property
     def blocks(self) -> list[tuple[Aggregate, slice]]:
         """Each aggregate with the rows of its state columns."""
         out, at = [], 0
-        for each in self.all:
+        for each in self.by_row:
             out.append((each, slice(at, at + len(each.columns))))
             at += len(each.columns)
         return out
@@ -536,14 +541,11 @@ class Aggregates:
         return next(each for each in self.all if isinstance(each, OfValues) and each.cells == cells)
 
     @property
-    def travelling(self) -> list[int]:
-        """The rows of state columns that partials carry; the others are found in the reducer."""
-        return [
-            row
-            for each, rows in self.blocks
-            if each.slides not in ("values", "derived")
-            for row in range(rows.start, rows.stop)
-        ]
+    def num_travelling(self) -> int:
+        """The first rows of state columns, which partials carry; the others the reducer finds."""
+        return sum(
+            len(each.columns) for each in self.all if each.slides not in ("values", "derived")
+        )
 
     def value_rules(self, column: str) -> tuple[int | None, int | None]:
         """`absent` and `last_ms` of cells."""
@@ -558,7 +560,7 @@ class Aggregates:
 
     def neutral(self) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
         """The state of no records, as an int64 column [num state columns, 1]."""
-        return np.array([[value] for each in self.all for value in each.neutral], dtype=np.int64)
+        return np.array([[value] for each in self.by_row for value in each.neutral], dtype=np.int64)
 
     def finish(self, states: Int64s, fields: Sequence[Any]) -> list[pa.Array]:
         """Finish the aggregates that the fields name, in their order."""

@@ -120,10 +120,9 @@ class Lane:
         per_bucket = max(1, windows.windows_per_record // BUCKETS_PER_WINDOW)
         self._pending = PendingChanges(
             store,
-            aggregates.names,
+            aggregates.names[: aggregates.num_travelling],
             per_bucket,
             meta.segments,
-            rows=aggregates.travelling,
             prefix=f"{self._prefix}segment",
             with_peers=bool(aggregates.stacked),
         )
@@ -210,7 +209,7 @@ class Lane:
         meta, table, aggregates = self._meta, self._table, self._aggregates
         if meta.next_window is not None:
             end = max(end, meta.next_window)
-        num_columns = len(aggregates.names)
+        num_columns, num_rows = aggregates.num_travelling, len(aggregates.names)
         changes = concat_changes(self._changes, num_columns)
         due = self._pending.take_due(end, next_serial())
         table.release(due)
@@ -236,8 +235,8 @@ class Lane:
                 aggregates,
                 self.windows.windows_per_record,
                 block=meta.block,
-                front=totals[num_columns : num_columns + width],
-                back=totals[num_columns + width :],
+                front=totals[num_rows : num_rows + width],
+                back=totals[num_rows + width :],
                 due=due,
                 waiting=later,
                 late=late,
@@ -252,7 +251,7 @@ class Lane:
         others: list[OtherValues] = [*self._value_sets.values()]
         if stacks is not None:
             others.append(stacks)
-        runs = slide(totals[:num_columns], due, first, end, aggregates, others)
+        runs = slide(totals[:num_rows], due, first, end, aggregates, others)
         if stacks is not None:
             stacks.finish()
             meta.block = stacks.last_block

@@ -50,7 +50,7 @@ def aggregate_records(
     columns: dict[str, Int64s],
 ) -> Partials:
     """Group records by pane, key and watermark met."""
-    states = [state for each in aggregates.all for state in each.create(columns)]
+    states = [state for each in aggregates.by_row for state in each.create(columns)]
     tags = np.full(len(key), ON_TIME, dtype=np.int64) if met is None else met
     ones = np.ones(len(key), dtype=np.int64)
     cells = {}
@@ -190,8 +190,10 @@ def encode_partials(partials: Partials, aggregates: Aggregates) -> bytes:
             pa.array(partials.key.astype(np.int32)), partials.keys
         ),
     }
-    for row in aggregates.travelling:
-        columns[aggregates.names[row]] = pa.array(partials.states[row])
+    for name, row in zip(
+        aggregates.names[: aggregates.num_travelling], partials.states, strict=False
+    ):
+        columns[name] = pa.array(row)
     main = to_blob(pa.RecordBatch.from_pydict(columns))
     return join_blobs([main, *map(encode_cells, partials.cells.values())])
 
@@ -202,7 +204,7 @@ def decode_partials(blob: bytes, aggregates: Aggregates) -> Partials:
     batch = from_blob(main)
     coded = batch.column("key")
     states = np.repeat(aggregates.neutral(), batch.num_rows, axis=1)
-    for row in aggregates.travelling:
+    for row in range(aggregates.num_travelling):
         states[row] = numbers(batch.column(aggregates.names[row]))
     return Partials(
         coded.dictionary,

@@ -44,7 +44,6 @@ class PendingChanges:
         names: Of the rows of the changes' `delta`.
         windows_per_bucket: Windows in a bucket.
         index: Pairs (first bucket, serial number) of the segments there are.
-        rows: Rows of the changes that are kept, the others come back as zeros; None: all.
         prefix: Of the segments' names in the store.
         with_peers: Whether `peer` is of use to whoever takes the changes.
     """
@@ -56,14 +55,12 @@ class PendingChanges:
         windows_per_bucket: int,
         index: list[tuple[int, int]],
         *,
-        rows: Sequence[int] | None = None,
         prefix: str = "segment",
         with_peers: bool = False,
     ) -> None:
         self._store = store
         self._names = names
         self._windows_per_bucket = windows_per_bucket
-        self._rows = list(range(len(names))) if rows is None else list(rows)
         self._prefix = prefix
         self._with_peers = with_peers
         self.index = [(int(bucket), int(serial)) for bucket, serial in index]
@@ -121,8 +118,8 @@ class PendingChanges:
         }
         if self._with_peers:
             columns["peer"] = pa.array(changes.peer)
-        for row in self._rows:
-            columns[f"delta.{self._names[row]}"] = pa.array(changes.delta[row])
+        for name, row in zip(self._names, changes.delta, strict=True):
+            columns[f"delta.{name}"] = pa.array(row)
         self._store.put(self._name(bucket, serial), to_blob(pa.RecordBatch.from_pydict(columns)))
         self.index.append((bucket, serial))
 
@@ -132,9 +129,9 @@ class PendingChanges:
             raise KeyError(f"segment {bucket}/{serial} is in the index and not in the state store")
         batch = from_blob(blob)
         window = numbers(batch.column("window"))
-        delta = np.zeros((len(self._names), len(window)), dtype=np.int64)
-        for row in self._rows:
-            delta[row] = numbers(batch.column(f"delta.{self._names[row]}"))
+        delta = np.empty((len(self._names), len(window)), dtype=np.int64)
+        for row, name in enumerate(self._names):
+            delta[row] = numbers(batch.column(f"delta.{name}"))
         return Changes(
             window,
             numbers(batch.column("key")).astype(np.int64),

@@ -35,8 +35,9 @@ class Changes(NamedTuple):
     Attributes:
         window: int64[n], the first window with the change.
         key: int64[n], key ids.
-        delta: int64[num state columns, n]; neutral where a newest pane leaves; of columns that
-            slide by two stacks, the partial's state, or, once stacked, what is left without it.
+        delta: int64[num travelling, n], of the state columns that partials carry; neutral where a
+            newest pane leaves; of columns that slide by two stacks, the partial's state, or, once
+            stacked, what is left without it.
         peer: int64[n], of a partial's two changes the window of the other one; `NO_PEER` where the
             partial is late: it entered later than its pane.
     """
@@ -118,6 +119,7 @@ def partial_changes(
     late: Bools | None = None,
 ) -> Changes:
     """The two changes of each partial: combined at `enter`, deducted at `exit_`."""
+    states = states[: aggregates.num_travelling]
     left = np.zeros_like(states)
     for each, rows in aggregates.blocks:
         if each.slides == "adds":
@@ -145,7 +147,7 @@ def unchanged(window: Int64s, key: Int64s, aggregates: Aggregates) -> Changes:
     """Changes that leave the totals alone: windows in which other states of a key change."""
     order = order_of(key, window)
     order = order[differs(key[order], window[order])]
-    delta = np.zeros((len(aggregates.names), len(order)), dtype=np.int64)
+    delta = np.zeros((aggregates.num_travelling, len(order)), dtype=np.int64)
     for each, rows in aggregates.blocks:
         if each.slides in ("newest", "deducts"):
             delta[rows] = np.array(each.neutral)[:, None]
@@ -182,10 +184,12 @@ def slide(
     # The total so far is one more change, in the window before the first.
     window = np.concatenate([np.full(len(keys), first - 1, dtype=np.int64), changes.window])
     key = np.concatenate([keys, changes.key])
-    delta = np.concatenate([totals[:, keys], changes.delta], axis=1)
+    summed = aggregates.num_travelling
+    delta = np.concatenate([totals[:summed, keys], changes.delta], axis=1)
     window, key, delta = _net(window, key, delta, aggregates)
     begins = differs(key)
-    value = _accumulate(delta, begins, aggregates)
+    value = np.empty((len(totals), len(key)), dtype=np.int64)
+    value[:summed] = _accumulate(delta, begins, aggregates)
     carried = np.flatnonzero(begins)
     for other in others:
         value[other.rows] = other.values(key, window)
