@@ -128,5 +128,5 @@ anew) anew=yes; images "${every[@]}" ;;
 *) die "usage: $0 [engine | compose | images [${every[*]}] | anew]" ;;
 esac
 if [ "${1:-all}" != compose ]; then
-    docker image ls --filter label=keyspread.stand-in=true --format '{{.Repository}}:{{.Tag}}  {{.Size}}'
+    docker image ls --filter label=keyspread.stand-in=true --filter dangling=false --format '{{.Repository}}:{{.Tag}}  {{.Size}}'
 fi
