@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import socket
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -23,6 +24,12 @@ CONNECT_SECONDS = 2.0
 STABLE_SECONDS = 1.0
 POLL_SECONDS = 0.1
 PATIENCE_SECONDS = 60.0
+# What a broker says of a partition whose leader it does not know yet, or is not yet itself.
+_WITHOUT_LEADER = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REPLICA_NOT_AVAILABLE,
+)
 # What a command may say where it starts a broker when no servers are named.
 OWN_BROKER = "leave it out to have one started"
 
@@ -245,13 +252,15 @@ def end_offsets(settings: Mapping[str, Any], topic: str, num_partitions: int) ->
     own = {"group.id": "keyspread-offsets", "enable.auto.commit": False}
     consumer = Consumer({**admin_settings(settings), **own})
     try:
-        return [
-            int(
-                consumer.get_watermark_offsets(
-                    TopicPartition(topic, partition), timeout=ANSWER_SECONDS, cached=False
-                )[1]
+
+        def end_of(partition: int) -> int:
+            place = TopicPartition(topic, partition)
+            return int(
+                consumer.get_watermark_offsets(place, timeout=ANSWER_SECONDS, cached=False)[1]
             )
-            for partition in range(num_partitions)
+
+        return [
+            once_led(functools.partial(end_of, partition)) for partition in range(num_partitions)
         ]
     except KafkaException as error:
         raise InputError(
@@ -260,6 +269,26 @@ def end_offsets(settings: Mapping[str, Any], topic: str, num_partitions: int) ->
         ) from None
     finally:
         consumer.close()
+
+
+def once_led(ask: Callable[[], int], patience_seconds: float = PATIENCE_SECONDS) -> int:
+    """Ask again while a partition has no leader: a broker that has just started answers before.
+
+    Args:
+        ask: The question.
+        patience_seconds: How long to ask again.
+
+    Raises:
+        KafkaException: Another answer than that, or still that one.
+    """
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if error.args[0].code() not in _WITHOUT_LEADER or time.monotonic() >= deadline:
+                raise
+        time.sleep(POLL_SECONDS)
 
 
 def stable_end_offsets(settings: Mapping[str, Any], topic: str, num_partitions: int) -> list[int]:

@@ -122,6 +122,13 @@ def open_site(
         )
         # However this ends, the thread that waits for it must.
         stack.callback(imported.set)
+        booted = False
+
+        def tell(kind: type[BaseException] | None, *_error: object) -> None:
+            if kind is not None and not booted:
+                say("stopping what has been started")
+
+        stack.push(tell)
         if meanwhile is not None:
             meanwhile()
         imported.set()
@@ -137,6 +144,7 @@ def open_site(
             from pipelines.executors import require_same_environment
 
             require_same_environment(session)
+        booted = True
         pids = [process.pid for process in psutil.Process().children(recursive=True)]
         yield Site(bootstrap, settings, session, tuple(pids), broker)
         say("stopping Spark" + (" and the broker" if broker else ""))
