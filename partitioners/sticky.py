@@ -6,6 +6,7 @@ are, and keeps it. The algorithms differ in which partitions these are.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -144,9 +145,9 @@ class StickyPartitioner(Partitioner):
         super().__init__(num_partitions, config)
         self.traits = replace(self.traits, uses_time=self._window_ms() != NO_WINDOW)
 
+    @abstractmethod
     def _first_choice(self) -> tuple[int, bool, bool, np.uint64]:
         """Say d (0: all partitions), whether candidates differ, whether the last wins, the seed."""
-        raise NotImplementedError
 
     def _window_ms(self) -> int:
         assert isinstance(self.config, LoadWindowConfig)

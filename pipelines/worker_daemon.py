@@ -2,8 +2,7 @@
 
 Spark forks a Python worker per running task and stage from one daemon. Imported there, pandas,
 Polars, Arrow and protobuf (5 s of processor time) are paid for once instead of once per worker.
-The threads that some start at import are their allocators', which
-forking leaves sound.
+The threads that some start at import are their allocators', which forking leaves sound.
 """
 
 import pandas as pd
