@@ -68,7 +68,7 @@ def percent(share: float) -> str:
     """Write a share.
 
     Example:
-        >>> percent(0.3289), percent(0.00123), percent(0.0)
-        ('32.9 %', '0.12 %', '0.0 %')
+        >>> percent(0.3289), percent(0.00123), percent(0.003), percent(0.0)
+        ('32.9 %', '0.12 %', '0.30 %', '0.0 %')
     """
-    return f"{100 * share:.1f} %" if share >= 0.01 or share == 0 else f"{100 * share:.2g} %"
+    return f"{100 * share:.1f} %" if share >= 0.01 or share == 0 else f"{100 * share:#.2g} %"

@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from partitioners import PARTITIONERS
-from pipelines.advise.compare import Plan, compare
+from pipelines.advise.compare import PRESENT, Plan, compare, present
 from pipelines.advise.recommend import code_to_paste, holistic_rule, recommend
 from pipelines.advise.sample import Sample
 from pipelines.advise.show import Advice, hottest
@@ -48,15 +48,20 @@ def make_advice(
         figures = compare(
             sample.stream, sample.num_null, plan, on_row=lambda _row: bar.advance(task)
         )
-    chosen = recommend(figures, sample, plan, keeps_order=keeps_order)
+    now = present(sample, plan)
+    chosen = recommend(figures, sample, plan, keeps_order=keeps_order, now=now)
+    lines = ""
+    if chosen.partitioner != PRESENT:
+        lines = code_to_paste(
+            chosen.partitioner, plan, sample.topic or ANY_TOPIC, bootstrap or ANY_BOOTSTRAP
+        )
     return Advice(
         sample=sample,
         plan=plan,
         hot_keys=hottest(sample, redact=redact),
+        present=now,
         figures=figures,
         holistic=holistic_rule(sample.stream, plan),
         recommendation=chosen,
-        code=code_to_paste(
-            chosen.partitioner, plan, sample.topic or ANY_TOPIC, bootstrap or ANY_BOOTSTRAP
-        ),
+        code=lines,
     )

@@ -14,7 +14,9 @@ from partitioners import PARTITIONERS, Partitioner, create
 from partitioners.errors import InputError
 from partitioners.metrics import imbalance, partition_counts, replication_factor
 from partitioners.streams import Stream
+from pipelines.advise.sample import Sample
 
+PRESENT = "present"
 REPETITIONS = 3
 _WARM_UP_RECORDS = 1_000
 
@@ -24,12 +26,12 @@ class Figures:
     """One partitioner on the sample.
 
     Attributes:
-        partitioner: Its name.
+        partitioner: Its name; `PRESENT` for where the records of a topic are now.
         splits_keys: Whether it puts a key on several partitions.
         imbalance: The fullest partition over the mean, minus 1.
         replication_factor: Partitions that a key is on.
         partials_per_record: Partial results to merge, a record: distinct (window, key, partition).
-        records_per_s: Routing in one thread, key hashes given.
+        records_per_s: Routing in one thread, key hashes given; 0 where nothing is routed.
         work: Of the fullest partition and its share of the merging, in records; 1 is ideal.
     """
 
@@ -109,6 +111,37 @@ def compare(
         rows.append(_figures(name, stream, num_null, plan))
         on_row(rows[-1])
     return sorted(rows, key=lambda row: (row.work, row.partitioner))
+
+
+def present(sample: Sample, plan: Plan) -> Figures | None:
+    """Judge where the records of a topic are now, as `compare` does a partitioner.
+
+    Args:
+        sample: The records.
+        plan: What for.
+
+    Returns:
+        None where nothing is known, or the plan is for another number of partitions.
+    """
+    load = sample.records_per_partition
+    if sample.partitions is None or load is None or len(load) != plan.num_partitions:
+        return None
+    ids = sample.stream.ids
+    partials = partials_per_record(
+        sample.stream, sample.partitions, plan.num_partitions, plan.window_ms
+    )
+    partials *= len(ids) / max(sample.num_records, 1)
+    uneven = imbalance(load)
+    replicas = replication_factor(ids.astype(np.uint64), sample.partitions)
+    return Figures(
+        partitioner=PRESENT,
+        splits_keys=replicas > 1,
+        imbalance=uneven,
+        replication_factor=replicas,
+        partials_per_record=partials,
+        records_per_s=0.0,
+        work=1 + uneven + plan.merge_cost * partials,
+    )
 
 
 def options_of(name: str, window_ms: int) -> dict[str, Any]:

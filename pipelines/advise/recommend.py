@@ -8,14 +8,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from partitioners.streams import Stream
-from pipelines.advise.compare import Figures, Plan, options_of
+from pipelines.advise.compare import PRESENT, Figures, Plan, options_of
 from pipelines.advise.sample import Sample
 from pipelines.key_names import percent
 
 PLAIN = "key_hash"
 WITHOUT_KEYS = "shuffle"
-# Splitting has to save so much of the work to be worth what it takes from consumers.
+# Splitting has to save so much of the work to be worth what it takes from consumers; and so has any
+# change of what a topic has.
 WORTH_IT = 0.1
+# Less work than this apart says nothing: of a sample, and of how its records met.
+_NOISE = 0.02
+# And partial results of a record.
+_FEW_PARTIALS = 0.01
 FEW_RECORDS = 1_000
 # "Significantly less" and "constant", of which the paper gives no number.
 _FAR_LESS = 0.1
@@ -50,7 +55,7 @@ class Recommendation:
     """What to use, and why.
 
     Attributes:
-        partitioner: Its name.
+        partitioner: Its name; `PRESENT`: nothing need be done.
         reason: One sentence.
         notes: What to know besides.
     """
@@ -94,7 +99,12 @@ def holistic_rule(stream: Stream, plan: Plan) -> HolisticRule:
 
 
 def recommend(
-    figures: Sequence[Figures], sample: Sample, plan: Plan, *, keeps_order: bool
+    figures: Sequence[Figures],
+    sample: Sample,
+    plan: Plan,
+    *,
+    keeps_order: bool,
+    now: Figures | None = None,
 ) -> Recommendation:
     """Choose a partitioner.
 
@@ -103,24 +113,37 @@ def recommend(
         sample: What they are of.
         plan: What for.
         keeps_order: Whether the records of a key have to stay in order.
+        now: From `present`: what the topic has.
     """
     notes = _notes(sample, plan)
     forbidden = _forbidden(sample, plan, keeps_order=keeps_order)
     if forbidden is not None:
-        return Recommendation(PLAIN, forbidden, notes)
+        if now is None or now.splits_keys or plan.num_partitions == 1:
+            return Recommendation(PLAIN, forbidden, notes)
+        # By whatever hash: another one would leave a key's older records where they are.
+        return Recommendation(PRESENT, f"every key is whole as it is; {forbidden}", notes)
     if not len(sample.stream.ids):
         reason = "no record has a key, so nothing has to be kept together"
         return Recommendation(WITHOUT_KEYS, reason, notes)
     by_name = {row.partitioner: row for row in figures}
     hashed = by_name[PLAIN]
-    best = min(
-        (row for row in figures if row.partitioner not in NOT_ADVISED),
-        # Where work is all but the same: fewer partial results, then the faster one.
-        key=lambda row: (round(row.work, 2), round(row.partials_per_record, 3), -row.records_per_s),
-    )
+    best = _best([row for row in figures if row.partitioner not in NOT_ADVISED], sample, plan)
+    if now is not None and best.work >= now.work * (1 - WORTH_IT):
+        return Recommendation(PRESENT, _why_present(now, hashed, best), notes)
     if best.work >= hashed.work * (1 - WORTH_IT):
         return Recommendation(PLAIN, _why_plain(hashed, best), notes)
     return Recommendation(best.partitioner, _why_split(hashed, best), notes)
+
+
+def _best(rows: Sequence[Figures], sample: Sample, plan: Plan) -> Figures:
+    """The one with least work; of those as good as it, the one that costs consumers least."""
+    # By chance alone the fullest partition of n records exceeds the mean by about so much.
+    chance = float(np.sqrt(plan.num_partitions / sample.num_records))
+    least = min(row.work for row in rows)
+    rows = [row for row in rows if row.work <= least * (1 + max(chance, _NOISE))]
+    fewest = min(row.partials_per_record for row in rows)
+    rows = [row for row in rows if row.partials_per_record <= fewest + _FEW_PARTIALS]
+    return min(rows, key=lambda row: (round(row.replication_factor, 2), -row.records_per_s))
 
 
 def _forbidden(sample: Sample, plan: Plan, *, keeps_order: bool) -> str | None:
@@ -140,6 +163,22 @@ def _forbidden(sample: Sample, plan: Plan, *, keeps_order: bool) -> str | None:
     return None
 
 
+def _why_present(now: Figures, hashed: Figures, best: Figures) -> str:
+    even = "even" if now.imbalance <= WORTH_IT else "not even"
+    whole = "" if now.splits_keys else ", and every key is whole"
+    why = [f"the load is {even} as it is (imbalance {now.imbalance:.3f}){whole}"]
+    if best.work < now.work * (1 - _NOISE):
+        saved = 1 - best.work / now.work
+        why.append(
+            f"the best, {best.partitioner}, would save no more than {100 * saved:.0f} % of the work"
+        )
+    else:
+        why.append("no partitioner would do with clearly less work")
+    if now.splits_keys and hashed.work <= now.work * (1 + _NOISE):
+        why.append(f"only {PLAIN} would do as well and keep every key whole and in order")
+    return "; ".join(why)
+
+
 def _why_plain(hashed: Figures, best: Figures) -> str:
     if best.partitioner == PLAIN:
         return (
@@ -147,7 +186,7 @@ def _why_plain(hashed: Figures, best: Figures) -> str:
             "whole and in order"
         )
     return (
-        f"plain hashing is within {WORTH_IT:.0%} of the best ({best.partitioner}: work "
+        f"plain hashing is within {100 * WORTH_IT:.0f} % of the best ({best.partitioner}: work "
         f"{best.work:.2f} against {hashed.work:.2f}), and keeps every key whole and in order"
     )
 
@@ -156,8 +195,8 @@ def _why_split(hashed: Figures, best: Figures) -> str:
     saved = 1 - best.work / hashed.work
     what = "it splits keys" if best.splits_keys else "it keeps keys whole within a window"
     return (
-        f"{saved:.0%} less work than with plain hashing: imbalance {best.imbalance:.2f} instead of "
-        f"{hashed.imbalance:.2f}, for {best.partials_per_record:.3f} partial results a record "
+        f"{100 * saved:.0f} % less work than with plain hashing: imbalance {best.imbalance:.2f} "
+        f"instead of {hashed.imbalance:.2f}, for {best.partials_per_record:.3f} partial results a record "
         f"instead of {hashed.partials_per_record:.3f}; {what}, so consumers have to merge by "
         "window and key, and order per key is given up"
     )

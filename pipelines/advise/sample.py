@@ -61,6 +61,7 @@ class Sample:
         stream: The records with a key.
         num_null: Records without a key, which every partitioner spreads evenly.
         has_times: Whether the records say when they were made; else they are 1 ms apart.
+        partitions: `int32[n]`, where each record with a key is now; None where there is no topic.
         records_per_partition: `int64[P]`, what each partition of the topic got in the stretch of
             time that was sampled; None where there is no topic.
         topic: Its name.
@@ -72,6 +73,7 @@ class Sample:
     stream: Stream
     num_null: int = 0
     has_times: bool = False
+    partitions: npt.NDArray[np.int32] | None = None
     records_per_partition: Int64s | None = None
     topic: str | None = None
     compacted: bool | None = None

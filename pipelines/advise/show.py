@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from partitioners.metrics import imbalance
-from pipelines.advise.compare import Figures, Plan
+from pipelines.advise.compare import PRESENT, Figures, Plan
 from pipelines.advise.recommend import NOT_ADVISED, HolisticRule, Recommendation
 from pipelines.advise.sample import Sample
 from pipelines.benchmark.hot_keys import cannot_be_hashed
@@ -29,10 +29,11 @@ class Advice:
     sample: Sample
     plan: Plan
     hot_keys: list[dict[str, Any]]  # key (shown or redacted), share of all records
+    present: Figures | None  # what the topic has
     figures: list[Figures]
     holistic: HolisticRule
     recommendation: Recommendation
-    code: str
+    code: str  # empty where nothing need be done
 
 
 def hottest(sample: Sample, *, redact: bool) -> list[dict[str, Any]]:
@@ -73,7 +74,11 @@ def as_json(advice: Advice) -> dict[str, Any]:
         **asdict(advice.plan),
         "present": None
         if load is None
-        else {"records_per_partition": load.tolist(), "imbalance": imbalance(load)},
+        else {
+            "records_per_partition": load.tolist(),
+            "imbalance": imbalance(load),
+            "figures": None if advice.present is None else asdict(advice.present),
+        },
         "hot_keys": advice.hot_keys,
         "cannot_be_hashed": cannot_be_hashed(advice.hot_keys, advice.plan.num_partitions),
         "partitioners": [
@@ -101,19 +106,27 @@ def layout(advice: Advice) -> RenderableType:
     if (sentence := cannot_be_hashed(advice.hot_keys, plan.num_partitions)) is not None:
         parts.append(Text(f" {sentence}"))
     parts.append(Text(f"what each would give on {plan.num_partitions} partitions"))
-    parts.append(_table(advice.figures, advice.holistic, advice.recommendation.partitioner))
+    rows = [*([] if advice.present is None else [advice.present]), *advice.figures]
+    parts.append(_table(rows, advice.holistic, advice.recommendation.partitioner))
     parts.append(
         Text(
             f" work: the fullest partition and its share of merging, in records; 1 is ideal "
-            f"(windows of {plan.window_ms / 1000:g} s, a merge costs {plan.merge_cost:g} records)",
+            f"(windows of {plan.window_ms / 1000:g} s, a merge costs as much as {_merge(plan)})",
             style="dim",
         )
     )
     chosen = advice.recommendation
-    parts.append(Text(f"use {chosen.partitioner}: {chosen.reason}", style="bold"))
+    stays = chosen.partitioner == PRESENT
+    do = "nothing need be done" if stays else f"use {chosen.partitioner}"
+    parts.append(Text(f"{do}: {chosen.reason}", style="bold"))
     parts += [Text(f" note: {note}") for note in chosen.notes]
-    parts += [Text(), Text(advice.code)]
+    if advice.code:
+        parts += [Text(), Text(advice.code)]
     return Group(*parts)
+
+
+def _merge(plan: Plan) -> str:
+    return f"{plan.merge_cost:g} record" + ("" if plan.merge_cost == 1 else "s")
 
 
 def _head(sample: Sample) -> str:
@@ -137,6 +150,12 @@ def _hot_keys(hot_keys: Sequence[dict[str, Any]], num_partitions: int) -> Render
     return Group(Text("hot keys"), table)
 
 
+def _remark(row: Figures, is_chosen: bool) -> str:
+    if row.partitioner == PRESENT:
+        return "<- as it is: keep it" if is_chosen else "as it is"
+    return "<- recommended" if is_chosen else NOT_ADVISED.get(row.partitioner, "")
+
+
 def _table(figures: Sequence[Figures], holistic: HolisticRule, chosen: str) -> Table:
     table = Table(box=None, header_style="dim", padding=(0, 1))
     table.add_column("partitioner", no_wrap=True)
@@ -151,8 +170,8 @@ def _table(figures: Sequence[Figures], holistic: HolisticRule, chosen: str) -> T
             f"{row.imbalance:.3f}",
             f"{row.replication_factor:.3f}",
             f"{row.partials_per_record:.4f}",
-            f"{row.records_per_s / 1e6:.1f}",
-            "<- recommended" if is_chosen else NOT_ADVISED.get(row.partitioner, ""),
+            f"{row.records_per_s / 1e6:.1f}" if row.records_per_s else "",
+            _remark(row, is_chosen),
             style="bold" if is_chosen else "",
         )
     table.add_row(

@@ -16,6 +16,7 @@ from partitioners.errors import InputError, RunError, nearest
 from partitioners.kafka.settings import admin_settings
 from partitioners.kafka.topics import is_compacted
 from pipelines import topics
+from pipelines.advise.replay_order import replay_order
 from pipelines.advise.sample import Limits, Sample, stream_of
 from pipelines.punctuation import MAGIC
 
@@ -26,18 +27,19 @@ _FAR_MS = 1 << 43
 _MESSAGES_PER_CALL = 5_000
 
 
-def sample_topic(settings: Mapping[str, Any], topic: str, limits: Limits) -> Sample:
+def sample_topic(settings: Mapping[str, Any], topic: str, limits: Limits, near_ms: int) -> Sample:
     """Read the newest records of every partition.
 
     Partitions are assigned, not subscribed to, and no offset is committed: no group is joined, none
     is rebalanced. What is read is the newest stretch of *time* in all partitions that holds as many
     records as asked for, so that a partition with more load has more of the sample, whatever the
-    topic keeps.
+    topic keeps. The records stand in the order of `replay_order`.
 
     Args:
         settings: From `topics.client_settings`.
         topic: Its name.
         limits: Records and seconds at most.
+        near_ms: See `replay_order.resolution_ms`.
 
     Raises:
         InputError: There is no such topic or no record in it, or the broker does not answer.
@@ -60,13 +62,8 @@ def sample_topic(settings: Mapping[str, Any], topic: str, limits: Limits) -> Sam
                 f"topic {topic} holds no records: let its producers write some, or give keys "
                 "with --keys"
             )
-        start = _newest(consumer, topic, low, high, limits.records)
-        if start is None:
-            start = _proportional(low, high, limits.records)
-            notes.append(
-                "the records' times do not tell which are newest, so what each partition keeps "
-                "stands for its load"
-            )
+        start, note = _newest(consumer, topic, low, high, limits.records, near_ms)
+        notes += note
         messages, complete = _read(consumer, topic, start, high, limits.records, deadline)
     except KafkaException as error:
         reason = error.args[0]
@@ -88,14 +85,23 @@ def sample_topic(settings: Mapping[str, Any], topic: str, limits: Limits) -> Sam
             "--seconds or fewer --records"
         )
     times = np.array([each.timestamp()[1] for each in messages], np.int64)
-    order = np.argsort(times, kind="stable")
-    stream, num_null = stream_of([messages[i].key() for i in order.tolist()], times[order])
+    partitions = np.array([each.partition() for each in messages], np.int32)
+    has_times = bool((times > 0).all())
+    if not has_times:
+        times = np.zeros_like(times)
+    order = replay_order(times, partitions, near_ms)
+    keys = [messages[i].key() for i in order.tolist()]
+    stream, num_null = stream_of(keys, times[order] if has_times else None)
     return Sample(
         source=f"topic {topic} at {settings['bootstrap.servers']}",
         stream=stream,
         num_null=num_null,
-        has_times=bool((times > 0).all()),
-        records_per_partition=high - start,
+        has_times=has_times,
+        partitions=partitions[order][[key is not None for key in keys]],
+        # Of what did not come in time the ends tell; of the rest, what are records of the stream.
+        records_per_partition=np.bincount(partitions, minlength=num_partitions)
+        if complete
+        else high - start,
         topic=topic,
         compacted=is_compacted(settings, topic),
         notes=notes,
@@ -126,15 +132,15 @@ def _bounds(consumer: Consumer, topic: str, num_partitions: int) -> tuple[Int64s
 
 
 def _newest(
-    consumer: Consumer, topic: str, low: Int64s, high: Int64s, num_records: int
-) -> Int64s | None:
+    consumer: Consumer, topic: str, low: Int64s, high: Int64s, num_records: int, near_ms: int
+) -> tuple[Int64s, list[str]]:
     """Find where the newest so many records begin in each partition, by their times.
 
     Returns:
-        `int64[P]` offsets; None where times do not tell.
+        `int64[P]` offsets; and what to know about them: times may not tell.
     """
     if int((high - low).sum()) <= num_records:
-        return low
+        return low, []
 
     def offsets_from(time_ms: int) -> Int64s:
         asked = [TopicPartition(topic, p, time_ms) for p in range(len(low))]
@@ -144,23 +150,43 @@ def _newest(
         at = [found[p] if found[p] >= 0 else high[p] for p in range(len(low))]
         return np.clip(np.array(at, np.int64), low, high)
 
-    # The earliest time since which there are no more records than asked for.
-    too_early, late_enough = 0, _FAR_MS
-    while late_enough - too_early > 1:
-        middle = (too_early + late_enough) // 2
-        if int((high - offsets_from(middle)).sum()) > num_records:
-            too_early = middle
-        else:
-            late_enough = middle
-    start = offsets_from(late_enough)
-    # Many records of one time, or times out of order.
-    return start if int((high - start).sum()) * 2 > num_records else None
+    def earliest_with(most: int) -> int:
+        """The earliest time since which there are no more records."""
+        too_early, late_enough = 0, _FAR_MS
+        while late_enough - too_early > 1:
+            middle = (too_early + late_enough) // 2
+            if int((high - offsets_from(middle)).sum()) > most:
+                too_early = middle
+            else:
+                late_enough = middle
+        return late_enough
+
+    begin_ms = earliest_with(num_records)
+    near_end_ms = earliest_with(0) - near_ms
+    if begin_ms > near_end_ms:
+        # Which of them came last is not told by times so near: each partition gives its part.
+        recent = offsets_from(max(near_end_ms, 0))
+        if int((high - recent).sum()) > num_records:
+            note = (
+                f"the newest records lie within {near_ms / 1000:g} s, where times do not tell "
+                "their order: the sample has of each partition in proportion to its records there"
+            )
+            return _proportional(recent, high, num_records), [note]
+    start = offsets_from(begin_ms)
+    if int((high - start).sum()) * 2 > num_records:
+        return start, []
+    # Times are out of order, or there are none.
+    note = (
+        "the records' times do not tell which are newest, so what each partition keeps stands for "
+        "its load"
+    )
+    return _proportional(low, high, num_records), [note]
 
 
 def _proportional(low: Int64s, high: Int64s, num_records: int) -> Int64s:
-    """Give each partition a part of the sample that goes with what it keeps."""
-    kept = high - low
-    parts = np.ceil(kept * (num_records / kept.sum())).astype(np.int64)
+    """Give each partition a part of the sample that goes with what it has."""
+    there = high - low
+    parts = np.ceil(there * (num_records / there.sum())).astype(np.int64)
     return np.asarray(np.maximum(high - parts, low), np.int64)
 
 

@@ -56,6 +56,7 @@ def advise(
     from partitioners.errors import InputError
     from pipelines.advise.advise import make_advice
     from pipelines.advise.compare import Plan
+    from pipelines.advise.replay_order import resolution_ms
     from pipelines.advise.sample import Limits, sample_keys, sample_lines
     from pipelines.advise.show import as_json as to_json
     from pipelines.advise.show import layout
@@ -78,7 +79,7 @@ def advise(
     if topic is not None:
         bootstrap = find_servers(bootstrap)
         settings = client_settings(bootstrap, kafka_settings(kafka_config, kafka))
-        sample = sample_topic(settings, topic, limits)
+        sample = sample_topic(settings, topic, limits, resolution_ms(window_ms))
     elif keys is not None:
         sample = sample_keys(keys, limits)
     else:

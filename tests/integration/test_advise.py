@@ -146,26 +146,57 @@ def test_keys_are_hidden_when_asked(advise: Advise, fill: Any) -> None:
         assert redact_key(b"secret-1") in out
 
 
-def test_even_keys_stay_with_plain_hashing(found: Any, fill: Any) -> None:
+def test_even_keys_stay_with_plain_hashing(advise: Advise, found: Any, fill: Any) -> None:
     keys = [key.encode() for key in uniform(30_000, num_keys=10_000).keys.to_pylist()]
-    advice = found("--topic", fill(keys))
-    assert advice["recommendation"]["partitioner"] == "key_hash"
-    assert "plain hashing is" in advice["recommendation"]["reason"]
+    topic = fill(keys)
+    advice = found("--topic", topic)
+    chosen = advice["recommendation"]
+    assert (chosen["partitioner"], chosen["code"]) == ("present", "")
+    assert "the load is even as it is" in chosen["reason"]
+    assert "every key is whole" in chosen["reason"]
+    assert advice["present"]["figures"]["replication_factor"] == 1
     assert advice["cannot_be_hashed"] is None
+    code, text, _ = advise("--topic", topic)
+    assert code == 0
+    assert "nothing need be done: the load is even" in text
+    assert "as it is: keep it" in text
+    assert "PartitionedProducer" not in text
+    # What if it had four partitions? Then nothing is there yet.
+    assert found("--topic", topic, "--partitions", 4)["recommendation"]["partitioner"] == "key_hash"
+
+
+def test_a_topic_filled_at_once_is_not_taken_for_drift(
+    found: Any, client_config: dict[str, object], make_topic: Any
+) -> None:
+    """Spread by `hot_fill`, sent partition after partition within a tenth of a second."""
+    topic = make_topic(8)
+    producer = ordered_producer(client_config)
+    places = create("hot_fill", 8).partition_batch(SKEWED)
+    for i, at in enumerate(np.argsort(places, kind="stable").tolist()):
+        stamp = NOW_MS + i // 300
+        producer.produce(topic, b"v", SKEWED[at], partition=int(places[at]), timestamp=stamp)
+    assert producer.flush(60) == 0
+    for options in ((), ("--records", 10_000)):  # the last of them are all of one partition
+        advice = found("--topic", topic, *options)
+        assert advice["present"]["imbalance"] < 0.01
+        rows = {row["partitioner"]: row for row in advice["partitioners"]}
+        assert rows["hot_fill"]["imbalance"] < 0.01
+        assert advice["recommendation"]["partitioner"] == "present"
 
 
 def test_a_compacted_topic_keeps_its_keys_whole(found: Any, fill: Any) -> None:
     topic = fill(SKEWED[:5_000], **{"cleanup.policy": "compact,delete"})
     advice = found("--topic", topic)
     assert advice["compacted"] is True
-    assert advice["recommendation"]["partitioner"] == "key_hash"
+    assert advice["recommendation"]["partitioner"] == "present"
+    assert "every key is whole as it is" in advice["recommendation"]["reason"]
     assert "the topic is compacted" in advice["recommendation"]["reason"]
 
 
 def test_order_per_key_keeps_keys_whole(found: Any, fill: Any) -> None:
     advice = found("--topic", fill(SKEWED[:5_000]), "--keep-order")
     assert advice["compacted"] is False
-    assert advice["recommendation"]["partitioner"] == "key_hash"
+    assert advice["recommendation"]["partitioner"] == "present"
     assert "order per key is needed" in advice["recommendation"]["reason"]
     assert "hashing cannot fix it" in advice["cannot_be_hashed"]
 
