@@ -13,7 +13,6 @@ from pipelines.benchmark.workload_streams import (
     TextGcmQ2,
     TextTpchQ1,
     TextValues,
-    read_text,
 )
 from pipelines.benchmark.workloads import _cases, results_equal
 from pipelines.text_input import InputLines
@@ -45,15 +44,6 @@ def test_a_repeated_input_has_its_records_as_often_in_order(
     own = plain.decode(*(pa.concat_arrays(once[name].chunks) for name in ("key", "value")))
     for name, column in decoded.columns.items():
         assert column.sum() == 2 * own.columns[name].sum()
-
-
-def test_values_that_are_no_numbers_are_no_records() -> None:
-    values = pa.array([b"1,2", b"x,2", b"1,", b"", None, b"1,2,3", b"3,-4"], pa.binary())
-    columns, good = read_text(values, 2)
-    assert good is not None
-    assert good.tolist() == [True, False, False, False, False, False, True]
-    assert columns[0].tolist() == [1, 0, 0, 0, 0, 0, 3]
-    assert columns[1].tolist() == [2, 0, 0, 0, 0, 0, -4]
 
 
 def test_results_are_equal_up_to_the_last_window_of_the_other_side(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+import re
 import sys
 import unicodedata
 
@@ -6,13 +7,22 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from odd_lines import CASES, taxi
 from odd_lines import LINES as DELIMITED
 
 from partitioners.errors import InputError
 from pipelines.text_input import LineChunk, read_chunks
 from pipelines.workloads import WORKLOADS, Workload, create_workload
-from pipelines.workloads.fields import parse_integers, read_int64s, slices, write_int64s
+from pipelines.workloads.fields import (
+    comma_fields,
+    parse_integers,
+    read_int64s,
+    read_integers,
+    slices,
+    write_int64s,
+)
 from pipelines.workloads.wordcount import SPECIAL_LOWER
 
 
@@ -277,6 +287,43 @@ def test_integers_are_parsed_strictly(text: bytes, value: int | None) -> None:
     flat = np.frombuffer(b"7" + text + b"7", dtype=np.uint8)
     numbers, good = parse_integers(flat, np.array([1]), np.array([1 + len(text)]))
     assert (numbers.tolist(), good.tolist()) == ([value or 0], [value is not None])
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (3, 2)])
+def test_values_that_are_no_integers_are_no_records(before: int, after: int) -> None:
+    texts = [
+        b"1,2",
+        b"x,2",
+        b"1,",
+        b"",
+        None,
+        b"1,2,3",
+        b"1",
+        b",2",
+        b"3,-4",
+        b"1000000000000000000,1",
+    ]
+    values = pa.array([b"8,9"] * before + texts + [b"8,9"] * after, pa.binary())
+    columns, good = read_integers(values.slice(before, len(texts)), 2)
+    assert good is not None
+    assert np.flatnonzero(good).tolist() == [0, 8]
+    assert columns[0].tolist() == [1, 0, 0, 0, 0, 0, 0, 0, 3, 0]
+    assert columns[1].tolist() == [2, 0, 0, 0, 0, 0, 0, 0, -4, 0]
+
+
+@settings(deadline=None)  # the first call compiles
+@given(st.lists(st.text("0-,x", max_size=7), max_size=6))
+def test_commas_and_integers_are_found_as_python_finds_them(texts: list[str]) -> None:
+    flat, begins, first, last, ends, good = comma_fields(pa.array(texts, pa.binary()))
+    assert good.tolist() == [text.count(",") > 1 for text in texts]
+    for row, text in enumerate(texts):
+        if good[row]:
+            assert first[row] - begins[row] == text.index(",")
+            assert last[row] - begins[row] == text.rindex(",")
+    numbers, is_number = parse_integers(flat, begins, ends)
+    expected = [int(text) if re.fullmatch("-?0+", text) else None for text in texts]
+    assert is_number.tolist() == [each is not None for each in expected]
+    assert not numbers.any()
 
 
 def test_slices_may_be_empty_and_touch() -> None:

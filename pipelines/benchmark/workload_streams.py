@@ -6,7 +6,6 @@ A topic's values are the decimal integers that the workload's parser found, with
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -18,7 +17,7 @@ import pyarrow as pa
 
 from pipelines.text_input import InputLines
 from pipelines.workloads.base import RECORDS, Decoded, Workload
-from pipelines.workloads.fields import flat_bytes, parse_integers, read_int64s, write_int64s
+from pipelines.workloads.fields import read_int64s, read_integers, write_int64s
 from pipelines.workloads.gcm import GcmQ2
 from pipelines.workloads.tpch import TpchQ1
 from pipelines.workloads.wordcount import WordCount
@@ -39,7 +38,7 @@ class TextValues(Workload):
 
     def decode(self, keys: pa.Array, values: pa.Array) -> Decoded:
         """See `Query`."""
-        columns, good = read_text(values, self.width)
+        columns, good = read_integers(values, self.width)
         decoded = super().decode(keys, write_int64s(*columns))  # type: ignore[safe-super]
         return Decoded(decoded.timestamp_ms, decoded.columns, good)
 
@@ -60,35 +59,6 @@ class TextWordCount(TextValues, WordCount):
     """`wordcount` of text."""
 
     width: ClassVar[int] = 1
-
-
-def read_text(values: pa.Array, width: int) -> tuple[list[Int64s], npt.NDArray[np.bool_] | None]:
-    """Read values that are each `width` decimal integers with commas between.
-
-    Returns:
-        The columns, and which rows were such (None: all).
-
-    Example:
-        >>> columns, good = read_text(pa.array([b"7,-1", b"8"], pa.binary()), 2)
-        >>> [column.tolist() for column in columns], good.tolist()
-        ([[7, 0], [-1, 0]], [True, False])
-    """
-    flat, offsets = flat_bytes(values)
-    commas = np.flatnonzero(flat == ord(","))
-    first = np.searchsorted(commas, offsets[:-1])
-    there = np.searchsorted(commas, offsets[1:]) - first == width - 1
-    good = there.copy()
-    edges = [offsets[:-1][there] - 1, offsets[1:][there]]
-    edges[1:1] = [commas[first[there] + place] for place in range(width - 1)]
-    columns = []
-    for left, right in itertools.pairwise(edges):
-        column = np.zeros(len(values), dtype=np.int64)
-        column[there], is_number = parse_integers(flat, left + 1, right)
-        good[there] &= is_number
-        columns.append(column)
-    if good.all():
-        return columns, None
-    return [np.where(good, column, 0) for column in columns], good
 
 
 @dataclass(frozen=True)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 Int64s = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
+Bools = npt.NDArray[np.bool_]
 
 _COMMA = ord(",")
 _MINUS = ord("-")
+_ZERO = ord("0")
 _MAX_DIGITS = 18
 
 
@@ -23,7 +26,7 @@ def flat_bytes(values: pa.Array) -> tuple[Bytes, Int64s]:
     return flat, places.astype(np.int64)
 
 
-def read_int64s(values: pa.Array, width: int) -> tuple[list[Int64s], npt.NDArray[np.bool_] | None]:
+def read_int64s(values: pa.Array, width: int) -> tuple[list[Int64s], Bools | None]:
     """Read values that are each `width` little-endian int64s.
 
     Args:
@@ -63,30 +66,44 @@ def write_int64s(*columns: Int64s) -> pa.Array:
     return pa.Array.from_buffers(pa.binary(), rows, buffers)
 
 
-def comma_fields(
-    values: pa.Array,
-) -> tuple[Bytes, Int64s, Int64s, Int64s, Int64s, npt.NDArray[np.bool_]]:
+def read_integers(values: pa.Array, width: int) -> tuple[list[Int64s], Bools | None]:
+    """Read values that are each `width` decimal integers of up to 18 digits, commas between.
+
+    Args:
+        values: Binary array, nulls allowed.
+        width: How many integers a value has.
+
+    Returns:
+        The columns (0 in rows that were no such values), and which rows were (None: all).
+
+    Example:
+        >>> columns, good = read_integers(pa.array([b"7,-1", b"8"], pa.binary()), 2)
+        >>> [column.tolist() for column in columns], good.tolist()
+        ([[7, 0], [-1, 0]], [True, False])
+    """
+    flat, offsets = flat_bytes(values)
+    out = np.zeros((width, len(values)), dtype=np.int64)
+    good = np.ones(len(values), dtype=np.bool_)
+    _read_integers(flat, offsets, out, good)
+    return list(out), None if good.all() else good
+
+
+def comma_fields(values: pa.Array) -> tuple[Bytes, Int64s, Int64s, Int64s, Int64s, Bools]:
     """Find the first and the last comma of each value.
 
     Returns:
         The flat bytes; where each value begins, where its first and its last comma stand, where it
-        ends; and whether it has two commas or more.
+        ends; and whether it has two commas or more (where not, both commas are where it begins).
     """
     flat, offsets = flat_bytes(values)
     begins, ends = offsets[:-1], offsets[1:]
-    commas = np.flatnonzero(flat == _COMMA)
-    if not len(commas):
-        return flat, begins, begins, begins, ends, np.zeros(len(values), dtype=bool)
-    low = np.searchsorted(commas, begins)
-    high = np.searchsorted(commas, ends) - 1
-    good = high > low
-    last = len(commas) - 1
-    return flat, begins, commas[np.minimum(low, last)], commas[np.maximum(high, 0)], ends, good
+    first, last = begins.copy(), begins.copy()
+    good = np.zeros(len(values), dtype=np.bool_)
+    _find_commas(flat, offsets, first, last, good)
+    return flat, begins, first, last, ends, good
 
 
-def parse_integers(
-    flat: Bytes, begins: Int64s, ends: Int64s
-) -> tuple[Int64s, npt.NDArray[np.bool_]]:
+def parse_integers(flat: Bytes, begins: Int64s, ends: Int64s) -> tuple[Int64s, Bools]:
     """Parse decimal integers of up to 18 digits, with an optional minus sign.
 
     Args:
@@ -97,22 +114,75 @@ def parse_integers(
     Returns:
         The numbers, and whether each was one (0 where not).
     """
-    if not len(flat):
-        return np.zeros(len(begins), np.int64), np.zeros(len(begins), dtype=bool)
-    negative = (flat[np.minimum(begins, len(flat) - 1)] == _MINUS) & (begins < ends)
-    lengths = ends - begins - negative
-    good = (lengths > 0) & (lengths <= _MAX_DIGITS)
-    # Digit by digit from the right: a row per place, so each step runs over one flat array.
     numbers = np.zeros(len(begins), dtype=np.int64)
-    power = 1
-    for place in range(int(lengths[good].max(initial=0))):
-        # What is left of a number is not its own; its digit then counts 0.
-        digits = flat[np.maximum(ends - (place + 1), 0)] - np.uint8(ord("0"))
-        inside = place < lengths
-        good &= (digits <= 9) | ~inside
-        numbers += (digits * inside) * np.int64(power)
-        power *= 10
-    return np.where(good, np.where(negative, -numbers, numbers), 0), good
+    good = np.zeros(len(begins), dtype=np.bool_)
+    _parse_integers(flat, begins, ends, numbers, good)
+    return numbers, good
+
+
+# One pass over the bytes: NumPy's way, a pass per digit, is ten times slower.
+@numba.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def _integer(flat: Bytes, begin: int, end: int) -> tuple[np.int64, bool]:
+    """The integer between two places, and whether there is one."""
+    at = begin
+    negative = at < end and flat[at] == _MINUS
+    if negative:
+        at += 1
+    good = bool(0 < end - at <= _MAX_DIGITS)
+    number = np.int64(0)
+    if good:
+        for place in range(at, end):
+            digit = np.int64(flat[place]) - _ZERO
+            good = good and bool(0 <= digit <= 9)
+            number = number * 10 + digit
+    if not good:
+        return np.int64(0), False
+    return -number if negative else number, True
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _parse_integers(
+    flat: Bytes, begins: Int64s, ends: Int64s, numbers: Int64s, good: Bools
+) -> None:
+    for row in range(len(begins)):
+        numbers[row], good[row] = _integer(flat, begins[row], ends[row])
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _read_integers(flat: Bytes, offsets: Int64s, out: Int64s, good: Bools) -> None:
+    width = out.shape[0]
+    for row in range(len(offsets) - 1):
+        end = offsets[row + 1]
+        begin = offsets[row]
+        for column in range(width):
+            stop = end
+            if column < width - 1:
+                stop = begin
+                while stop < end and flat[stop] != _COMMA:
+                    stop += 1
+                if stop == end:
+                    good[row] = False
+            if good[row]:
+                out[column, row], good[row] = _integer(flat, begin, stop)
+            if not good[row]:
+                break
+            begin = stop + 1
+        if not good[row]:
+            out[:, row] = 0
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _find_commas(flat: Bytes, offsets: Int64s, first: Int64s, last: Int64s, good: Bools) -> None:
+    for row in range(len(offsets) - 1):
+        begin, end = offsets[row], offsets[row + 1]
+        at = begin
+        while at < end and flat[at] != _COMMA:
+            at += 1
+        back = end - 1
+        while back > at and flat[back] != _COMMA:
+            back -= 1
+        if at < back:
+            first[row], last[row], good[row] = at, back, True
 
 
 def slices(flat: Bytes, begins: Int64s, ends: Int64s) -> pa.Array:
