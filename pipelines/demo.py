@@ -71,7 +71,8 @@ def run_demo(runs_dir: Path, master: str, *, console: Console, quiet: bool) -> l
                 meanwhile=lambda: configs.extend(_prepare(demo_id)),
             ) as site,
         ):
-            from pipelines.benchmark.report import run_summary, stdout_console
+            from pipelines.benchmark.report import run_summary
+            from pipelines.consoles import stdout_console
 
             results = stdout_console()
             for cell in _run_all(configs, site, runs_dir, console, quiet):
@@ -126,7 +127,8 @@ def _run_all(
 
 
 def _compare(cells: list[Cell]) -> None:
-    from pipelines.benchmark.report import cells_table, stdout_console
+    from pipelines.benchmark.report import cells_table
+    from pipelines.consoles import stdout_console
 
     results = stdout_console()
     results.print(cells_table(cells))

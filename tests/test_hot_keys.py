@@ -21,7 +21,8 @@ from pipelines.benchmark.hot_keys import (
     key_names,
     name_hot_keys,
 )
-from pipelines.benchmark.report import redacted, run_summary, stdout_console
+from pipelines.benchmark.report import redacted, run_summary
+from pipelines.consoles import stdout_console
 from pipelines.key_names import redact_key, show_key
 from pipelines.workloads import KeyedSum, WordCount, create_workload
 

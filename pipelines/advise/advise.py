@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rich.console import Console
 from rich.progress import Progress
 
 from partitioners import PARTITIONERS
@@ -10,6 +9,7 @@ from pipelines.advise.compare import PRESENT, Plan, compare, present
 from pipelines.advise.recommend import code_to_paste, holistic_rule, recommend
 from pipelines.advise.sample import Sample
 from pipelines.advise.show import Advice, hottest
+from pipelines.consoles import stderr_console
 
 ANY_BOOTSTRAP = "localhost:9092"
 ANY_TOPIC = "my-topic"
@@ -34,7 +34,7 @@ def make_advice(
         redact: Show hashes of keys.
         quiet: Show no progress.
     """
-    console = Console(stderr=True)
+    console = stderr_console()
     if not (quiet or console.is_terminal):
         # Where no bar is drawn, a first run would be silent for minutes.
         console.print(

@@ -196,9 +196,9 @@ def _why_split(hashed: Figures, best: Figures) -> str:
     what = "it splits keys" if best.splits_keys else "it keeps keys whole within a window"
     return (
         f"{100 * saved:.0f} % less work than with plain hashing: imbalance {best.imbalance:.2f} "
-        f"instead of {hashed.imbalance:.2f}, for {best.partials_per_record:.3f} partial results a record "
-        f"instead of {hashed.partials_per_record:.3f}; {what}, so consumers have to merge by "
-        "window and key, and order per key is given up"
+        f"instead of {hashed.imbalance:.2f}, for {best.partials_per_record:.3f} partial results a "
+        f"record instead of {hashed.partials_per_record:.3f}; {what}, so consumers have to merge "
+        "by window and key, and order per key is given up"
     )
 
 

@@ -175,7 +175,9 @@ def print_metrics_bench(costs: list[MetricsCost], console: Console) -> None:
         costs: From `run_metrics_bench`.
         console: Where to.
     """
-    table = Table("way", "records/s without", "rate with metrics", "processor time", "scrapes")
+    table = Table("way")
+    for column in ("records/s without", "rate with metrics", "processor time", "scrapes"):
+        table.add_column(column, justify="right")
     for cost in costs:
         table.add_row(
             cost.way,

@@ -18,6 +18,7 @@ from rich.table import Table
 from partitioners.errors import InputError, RunError
 from partitioners.kafka import PartitionedProducer, ensure_topic
 from partitioners.kafka.settings import producer_settings
+from pipelines.consoles import stdout_console
 from pipelines.topics import OWN_BROKER, client_settings, require_answer
 
 NUM_KEYS = 10_000
@@ -129,10 +130,12 @@ def print_producer_bench(rates: list[ProducerRate], console: Console | None = No
         rates: From `run_producer_bench`.
         console: Where to; None: stdout.
     """
-    table = Table("way", "delivered records/s", "of bare produce_batch")
+    table = Table("way")
+    for column in ("delivered records/s", "of bare produce_batch"):
+        table.add_column(column, justify="right")
     for rate in rates:
         table.add_row(rate.way, f"{rate.delivered_per_s:,.0f}", f"{rate.ratio:.0%}")
-    (console or Console()).print(table)
+    (console or stdout_console()).print(table)
 
 
 def sample_records(num_records: int) -> tuple[list[bytes], list[bytes]]:

@@ -10,6 +10,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from pipelines.key_names import percent
+
 TELL_SECONDS = 30.0
 
 
@@ -65,10 +67,16 @@ class RunProgress:
         if not self._told or time.monotonic() < self._tell_next_s:
             return
         self._tell_next_s = time.monotonic() + TELL_SECONDS
-        sent = self._sent_bytes / max(self._total_bytes, 1)
+        if not (self._sent_bytes or self._num_computed):
+            text = "nothing is sent yet: that begins when Spark is done with its first, empty batch"
+        else:
+            sent = percent(self._sent_bytes / max(self._total_bytes, 1))
+            text = (
+                f"{sent} of the input sent; {self._num_computed:,} records, {self._windows} in "
+                "the results"
+            )
         self._bars.console.print(
-            f"{self._title}: {sent:.0%} of the input sent; {self._num_computed:,} records, "
-            f"{self._windows} in the results",
+            f"{self._title}: {text}",
             style="dim",
             highlight=False,
             soft_wrap=True,

@@ -6,18 +6,18 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from partitioners.errors import InputError
 from pipelines.benchmark.cell import Cell
 from pipelines.benchmark.hot_keys import cannot_be_hashed
+from pipelines.consoles import justify
 from pipelines.key_names import percent
 from pipelines.workloads import create_workload
 
 BAR_WIDTH = 40
-PIPE_WIDTH = 160  # the widest table, of `bench partitioners`
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -124,12 +124,14 @@ def _last_window(cell: Cell) -> RenderableType:
     table = Table(box=None, padding=(0, 1), header_style="dim")
     table.add_column("#", justify="right")
     for column in columns:
-        numeric = isinstance(rows[0][column], int | float)
-        table.add_column(column, justify="right" if numeric else "left")
+        table.add_column(column, justify=justify(row[column] for row in rows))
     for rank, row in enumerate(rows, 1):
         table.add_row(str(rank), *(Text(_value(row[column])) for column in columns))
     start, end = cell.last_window["window_start"], cell.last_window["window_end"]
-    return Group(Text(f"last window [{start}, {end}), top {len(rows)}"), table)
+    slides = cell.config.get("slide_ms") != cell.config.get("window_ms")
+    # What follows a sliding window of all that came last has less and less in it.
+    only = ", the last one that has not begun to run out" if slides else ""
+    return Group(Text(f"last window [{start}, {end}), top {len(rows)}{only}"), table)
 
 
 def _value(value: object) -> str:
@@ -198,9 +200,3 @@ def read_cells(folder: Path) -> list[Cell]:
         except (json.JSONDecodeError, TypeError) as error:
             raise InputError(f"{path} is not a cell of this version: {error}") from error
     return cells
-
-
-def stdout_console() -> Console:
-    """Give a console on stdout; where nobody's terminal sets its width, wide enough for tables."""
-    console = Console()
-    return console if console.is_terminal else Console(width=PIPE_WIDTH)

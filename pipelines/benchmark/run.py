@@ -156,13 +156,13 @@ def execute(
 
 def _sinks(config: RunConfig, folder: Path, site: Site) -> list[Sink]:
     """The folder of results, which the oracle reads, and the sinks asked for beside it."""
-    from rich.console import Console
+    from pipelines.consoles import stderr_console
 
     found: list[Sink] = [ParquetSink(config.results_dir or folder / "results")]
     for name in config.sinks:
         if name == "console":
             # What a run prints on stdout is its figures.
-            found.append(ConsoleSink(console=Console(stderr=True)))
+            found.append(ConsoleSink(console=stderr_console()))
             continue
         sink = named_sink(name, query=config.workload, bootstrap=site.bootstrap, kafka=config.kafka)
         if isinstance(sink, KafkaSink) and site.broker is not None:
@@ -290,10 +290,8 @@ def carry_out(
                 f"run {config.run_id} is finished: `keyspread report {config.run_id}` shows it"
             )
         try:
-            say(
-                f"{config.partitions} topic partitions, {config.shards} shards (reducers, each one "
-                "of Spark's state partitions): fixed for this run; --shards sets them for a new one"
-            )
+            reducers = f"{config.shards} reducer" + ("" if config.shards == 1 else "s (--shards)")
+            say(f"run {config.run_id}: {config.partitions} partitions (--partitions), {reducers}")
             with stoppable():
                 site = open_site(
                     bootstrap=config.bootstrap,

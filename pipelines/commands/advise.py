@@ -61,7 +61,7 @@ def advise(
     from pipelines.advise.show import as_json as to_json
     from pipelines.advise.show import layout
     from pipelines.advise.topic import sample_topic
-    from pipelines.benchmark.report import stdout_console
+    from pipelines.consoles import stdout_console
     from pipelines.interrupt import raise_on_stop_signals
     from pipelines.line_producer import LineSource
     from pipelines.topics import client_settings, find_servers

@@ -44,7 +44,6 @@ def partitioners(
     as_json: AsJson = False,
 ) -> None:
     """Rates, imbalance and splitting of all partitioners on given or generated streams."""
-    from rich.console import Console
     from rich.progress import Progress
 
     from partitioners import PARTITIONERS
@@ -53,12 +52,12 @@ def partitioners(
         partitioner_table,
         run_partitioner_bench,
     )
-    from pipelines.benchmark.report import stdout_console
+    from pipelines.consoles import stderr_console, stdout_console
     from pipelines.simulation.inputs import sources_of
 
     streams = sources_of(stream or [], inputs, encoding, num_records=records, seed=1)
     chosen = names or [name for name in PARTITIONERS if name not in EXCLUDED]
-    console = Console(stderr=True, quiet=as_json)
+    console = stderr_console(quiet=as_json)
     with Progress(console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("measuring", total=len(chosen) * len(streams))
         rows = run_partitioner_bench(
@@ -86,15 +85,14 @@ def memory(
     """State of each partitioner after so many distinct keys."""
     from dataclasses import asdict
 
-    from rich.console import Console
     from rich.progress import Progress
 
     from partitioners import PARTITIONERS
     from pipelines.benchmark.memory import measure_state, memory_table
-    from pipelines.benchmark.report import stdout_console
+    from pipelines.consoles import stderr_console, stdout_console
 
     chosen = names or list(PARTITIONERS)
-    console = Console(stderr=True, quiet=as_json)
+    console = stderr_console(quiet=as_json)
     with Progress(console=console, disable=not console.is_terminal) as bar:
         rows = [
             measure_state(name, num_keys=keys, num_partitions=partitions)
@@ -119,7 +117,7 @@ def producer(
     """Our producer's rate beside the bare client's."""
     from partitioners import create
     from pipelines.benchmark import producer as benchmark
-    from pipelines.benchmark.report import stdout_console
+    from pipelines.consoles import stdout_console
     from pipelines.interrupt import stoppable
 
     say = _say(as_json)
@@ -151,17 +149,16 @@ def metrics(
     as_json: AsJson = False,
 ) -> None:
     """What metrics cost a producer: with them read every second, beside without."""
-    from rich.console import Console
     from rich.progress import Progress
 
     from partitioners import create
     from pipelines.benchmark import metrics_cost as benchmark
-    from pipelines.benchmark.report import stdout_console
+    from pipelines.consoles import stderr_console, stdout_console
     from pipelines.interrupt import stoppable
 
     say = _say(as_json)
     create(partitioner, partitions)  # refused before a broker is started
-    console = Console(stderr=True, quiet=as_json)
+    console = stderr_console(quiet=as_json)
     with stoppable(), contextlib.ExitStack() as stack:
         servers = bootstrap or _own_broker(stack, say)
         say(f"producing {records:,} records with and without metrics, in turns")
@@ -222,8 +219,8 @@ def workloads(
     as_json: AsJson = False,
 ) -> None:
     """Workloads beside Spark's own form of the same query, on one topic each."""
-    from pipelines.benchmark.report import stdout_console
     from pipelines.benchmark.workloads import run_workloads_bench, workloads_table
+    from pipelines.consoles import stdout_console
     from pipelines.interrupt import stoppable
 
     with stoppable():
@@ -254,13 +251,12 @@ def aggregates(
     """Rates of aggregates through combiner and reducer, in process, beside that of `sum`."""
     from dataclasses import asdict
 
-    from rich.console import Console
     from rich.progress import Progress
 
     from pipelines.benchmark.aggregates import CASES, aggregates_table, run_aggregates_bench
-    from pipelines.benchmark.report import stdout_console
+    from pipelines.consoles import stderr_console, stdout_console
 
-    console = Console(stderr=True, quiet=as_json)
+    console = stderr_console(quiet=as_json)
     with Progress(console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("measuring", total=len(names or CASES))
         rows = run_aggregates_bench(

@@ -131,11 +131,10 @@ def synthetic(
 
 @contextmanager
 def _bars(as_json: bool) -> Iterator[Progress]:
-    from rich.console import Console
-
     from pipelines.benchmark.progress import progress_bars
+    from pipelines.consoles import stderr_console
 
-    with progress_bars(Console(stderr=True), shown=not as_json) as bars:
+    with progress_bars(stderr_console(), shown=not as_json) as bars:
         yield bars
 
 

@@ -17,11 +17,10 @@ def demo(
     as_json: AsJson = False,
 ) -> None:
     """Run taxi routes and word counts, each hashed and split, and compare."""
-    from rich.console import Console
-
+    from pipelines.consoles import stderr_console
     from pipelines.demo import run_demo
 
-    cells = run_demo(runs_dir, master, console=Console(stderr=True), quiet=as_json)
+    cells = run_demo(runs_dir, master, console=stderr_console(), quiet=as_json)
     if as_json:
         typer.echo(json.dumps({"cells": [json.loads(cell.to_json()) for cell in cells]}))
     if not all(cell.exact for cell in cells):

@@ -183,7 +183,8 @@ def cell(
     """Run one cell, on a new topic and checkpoint; again starts it anew."""
     from pipelines.benchmark.grid.cells import run_cell
     from pipelines.benchmark.grid.folder import find_grid
-    from pipelines.benchmark.report import run_summary, stdout_console
+    from pipelines.benchmark.report import run_summary
+    from pipelines.consoles import stdout_console
 
     # Also with --json: a scheduler keeps stderr as the log of the task.
     place = _place(bootstrap, kafka_settings(kafka_config, kafka), master, quiet=False)
@@ -251,18 +252,18 @@ def clean(
 def _place(
     bootstrap: str | None, kafka: dict[str, str], master: str | None, *, quiet: bool
 ) -> Place:
-    from rich.console import Console
-
     from pipelines.benchmark.grid.cells import Place
+    from pipelines.consoles import stderr_console
 
-    console = Console(stderr=True)
+    console = stderr_console()
     return Place(bootstrap=bootstrap, kafka=kafka, master=master, console=console, quiet=quiet)
 
 
 def _run(folder: GridFolder, place: Place, as_json: bool) -> None:
     from pipelines.benchmark.grid.cells import run_cells
     from pipelines.benchmark.grid.steps import clean, done_cells, open_numbers, problems
-    from pipelines.benchmark.report import cells_table, run_summary, stdout_console
+    from pipelines.benchmark.report import cells_table, run_summary
+    from pipelines.consoles import stdout_console
 
     results = stdout_console()
     run_cells(

@@ -53,8 +53,7 @@ def produce(
     as_json: AsJson = False,
 ) -> None:
     r"""Send lines `key TAB value` (or columns) to a topic, and see that all arrive."""
-    from rich.console import Console
-
+    from pipelines.consoles import stderr_console
     from pipelines.interrupt import raise_on_stop_signals
     from pipelines.line_producer import LineSource, produce_lines
 
@@ -74,7 +73,7 @@ def produce(
         partitions=partitions,
         dead_letters=dead_letters,
         allow_compacted=allow_compacted,
-        console=Console(stderr=True, quiet=as_json),
+        console=stderr_console(quiet=as_json),
     )
     if as_json:
         typer.echo(json.dumps(result))

@@ -62,9 +62,10 @@ def report(
 
 def _show(run: str, folder: Path, *, html: bool, redact: bool, as_json: bool) -> None:
     from pipelines.benchmark.html_report import write_report
-    from pipelines.benchmark.report import cells_table, run_summary, stdout_console
+    from pipelines.benchmark.report import cells_table, run_summary
     from pipelines.benchmark.report_folder import read_report_folder
     from pipelines.benchmark.verdict import verdict
+    from pipelines.consoles import stdout_console
 
     content = read_report_folder(folder)
     if redact:
@@ -99,9 +100,9 @@ def _compare(
 ) -> bool:
     """Compare two runs, show it, and tell whether there is a regression."""
     from pipelines.benchmark.compare import compare
-    from pipelines.benchmark.report import stdout_console
     from pipelines.benchmark.report_folder import read_report_folder
     from pipelines.benchmark.show_compare import comparison_page, comparison_text
+    from pipelines.consoles import stdout_console
 
     contents = [read_report_folder(folder) for folder in folders]
     if redact:

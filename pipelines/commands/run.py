@@ -219,13 +219,12 @@ def _carry_out(
     redact: bool,
     resumed: bool,
 ) -> None:
-    from rich.console import Console
-
     from pipelines.benchmark.html_report import write_report
-    from pipelines.benchmark.report import redacted, run_summary, stdout_console
+    from pipelines.benchmark.report import redacted, run_summary
     from pipelines.benchmark.run import carry_out
+    from pipelines.consoles import stderr_console, stdout_console
 
-    console = Console(stderr=True)
+    console = stderr_console()
     cell = carry_out(
         config, folder, resumed=resumed, console=console, quiet=as_json, metrics=metrics
     )

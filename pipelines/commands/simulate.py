@@ -82,7 +82,7 @@ def simulate(
     from partitioners.errors import InputError
     from partitioners.simulation import CostModel
     from partitioners.simulation import simulate as run_cell
-    from pipelines.benchmark.report import stdout_console
+    from pipelines.consoles import stdout_console
     from pipelines.simulation.inputs import list_of, numbers_of, settings_of, sources_of
     from pipelines.simulation.tables import balance_markdown, cells_table
 
@@ -130,11 +130,10 @@ def simulate(
 def _run_papers(
     names: list[str], scale: float, jobs: int | None, as_json: str | None, markdown: Path | None
 ) -> None:
-    from rich.console import Console
     from rich.progress import Progress
 
     from partitioners.errors import InputError
-    from pipelines.benchmark.report import stdout_console
+    from pipelines.consoles import stderr_console, stdout_console
     from pipelines.interrupt import stoppable
     from pipelines.simulation import reproduction
     from pipelines.simulation.papers import papers_of
@@ -142,7 +141,7 @@ def _run_papers(
     if not 0.0 < scale <= 1.0:
         raise InputError(f"--scale must be above 0 and 1 at most, not {scale:g}")
     papers = papers_of(names)
-    console = Console(stderr=True)
+    console = stderr_console()
     with (
         stoppable(),
         Progress(console=console, disable=as_json == "-" or not console.is_terminal) as bar,
@@ -170,13 +169,13 @@ def _run_papers(
 
 
 def _sweep_with_bar(run: Any, tasks: Any, jobs: int | None, *, quiet: bool) -> list[Figures]:
-    from rich.console import Console
     from rich.progress import Progress
 
     from partitioners.simulation import sweep
+    from pipelines.consoles import stderr_console
     from pipelines.interrupt import stoppable
 
-    console = Console(stderr=True)
+    console = stderr_console()
     with (
         stoppable(),
         Progress(console=console, disable=quiet or not console.is_terminal) as bar,

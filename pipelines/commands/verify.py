@@ -31,13 +31,11 @@ def verify(
     as_json: AsJson = False,
 ) -> None:
     """Run every workload on shipped data with every partitioner, and see that all are exact."""
-    from rich.console import Console
-
-    from pipelines.benchmark.report import stdout_console
+    from pipelines.consoles import stderr_console, stdout_console
     from pipelines.verification import run_verification
 
     verdicts = run_verification(
-        _names(workloads), _names(partitioners), master, console=Console(stderr=True), quiet=as_json
+        _names(workloads), _names(partitioners), master, console=stderr_console(), quiet=as_json
     )
     wrong = [verdict for verdict in verdicts if not verdict.exact]
     if as_json:

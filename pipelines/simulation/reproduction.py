@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from partitioners.simulation import Sweeper
+from pipelines.consoles import justify
 from pipelines.simulation.papers import ALL, PAPERS, Experiment, Lab, Paper
 
 
@@ -122,8 +123,8 @@ def tables(result: Reproduced) -> list[RenderableType]:
     shown: list[RenderableType] = [Text(f"\n{result.paper.citation}", style="bold")]
     for experiment in result.experiments:
         table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
-        for column in experiment.columns:
-            table.add_column(column)
+        for number, column in enumerate(experiment.columns):
+            table.add_column(column, justify=justify(row[number] for row in experiment.rows))
         for row in experiment.rows:
             table.add_row(*row)
         shown += [Text(f"\n{experiment.title}", style="bold"), Text(experiment.data), table]

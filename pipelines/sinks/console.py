@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipelines.key_names import show_key
 from pipelines.sinks.base import Part, Shape, Sink, plain
 
 if TYPE_CHECKING:
@@ -55,8 +56,9 @@ class ConsoleSink(Sink):
 
     def commit(self, batch_id: int) -> None:
         """See `Sink`."""
-        from rich.console import Console
         from rich.table import Table
+
+        from pipelines.consoles import stdout_console
 
         tables, self._tables = self._tables, []
         if not tables:
@@ -78,14 +80,14 @@ class ConsoleSink(Sink):
             if number > self._num_rows:
                 more = f"{number - self._num_rows:,} more rows"
                 shown.caption = f"{shown.caption or ''} window to {_text(end)}: {more}".strip()
-        (self._console or Console()).print(shown)
+        (self._console or stdout_console()).print(shown)
 
 
 def _text(value: Any) -> str:
     if value is None:
         return "-"
     if isinstance(value, bytes):
-        return value.decode(errors="replace")
+        return show_key(value)
     if hasattr(value, "isoformat"):
         return str(value.isoformat(sep=" ", timespec="milliseconds")).removesuffix("+00:00")
     return f"{value:,.6g}" if isinstance(value, float) else str(value)

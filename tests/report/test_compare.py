@@ -211,7 +211,7 @@ def test_the_page_keeps_texts_as_texts(name: str) -> None:
 
 
 def test_text_and_json_say_the_same(capsys: pytest.CaptureFixture[str]) -> None:
-    from pipelines.benchmark.report import stdout_console
+    from pipelines.consoles import stdout_console
 
     found = compare(folder("a", repeated([5.0, 6.0])), folder("b", repeated([5.0, 5.5])))
     stdout_console().print(comparison_text(found))
