@@ -128,10 +128,10 @@ def _last_window(cell: Cell) -> RenderableType:
     for rank, row in enumerate(rows, 1):
         table.add_row(str(rank), *(Text(_value(row[column])) for column in columns))
     start, end = cell.last_window["window_start"], cell.last_window["window_end"]
+    # Sliding windows that end later have less and less in them, and would show little.
     slides = cell.config.get("slide_ms") != cell.config.get("window_ms")
-    # What follows a sliding window of all that came last has less and less in it.
-    only = ", the last one that has not begun to run out" if slides else ""
-    return Group(Text(f"last window [{start}, {end}), top {len(rows)}{only}"), table)
+    which = "last full window" if slides else "last window"
+    return Group(Text(f"{which} [{start}, {end}), top {len(rows)}"), table)
 
 
 def _value(value: object) -> str:
