@@ -27,7 +27,7 @@ def test_the_demo_is_exact_and_leaves_nothing_running(tmp_path: Path) -> None:
         "wordcount · pkg · 8 partitions",
         "10,614 produced = 10,614 on time + 0 late; 185 ignored",
         "partition 7",
-        "last window [2013-01-01 ",
+        "last full window [2013-01-01 ",
     ):
         assert words in out
     cells = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("*/cells/*.json"))]
