@@ -1,4 +1,4 @@
-"""A run folder belongs to one live process: the lock that says so, and survives its death."""
+"""A run's folders belong to one live process: the locks that say so, and survive its death."""
 
 from __future__ import annotations
 
@@ -74,6 +74,63 @@ class RunLock:
             self._file.truncate()
             self._file.close()
             self._file = None
+
+
+class FolderLock:
+    """Holds a folder for one process, by a lock on the folder itself, with no file in it.
+
+    Where the block fails and left nothing in it, the folder goes, if it was made here.
+
+    Args:
+        path: The folder; made if it is not there.
+        option: Where the user can name another.
+
+    Raises:
+        InputError: Another process holds it.
+        OSError: It cannot be made or opened.
+    """
+
+    def __init__(self, path: Path, option: str) -> None:
+        self.path = path
+        self._option = option
+        self._made = False
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        while True:
+            self._made = not self.path.exists()
+            self.path.mkdir(parents=True, exist_ok=True)
+            try:
+                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+            except FileNotFoundError:
+                continue
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(self._descriptor)
+                raise InputError(
+                    f"another run writes to {self.path}: wait for it, or name another folder with "
+                    f"{self._option}"
+                ) from None
+            except OSError:  # a network file system that locks no folders
+                return self
+            # Its last holder may have removed it before it was locked here.
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self._descriptor), self.path.stat()):
+                    return self
+            os.close(self._descriptor)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None and self._made:
+            # Only if it is empty, that is.
+            with contextlib.suppress(OSError):
+                self.path.rmdir()
+        os.close(self._descriptor)
 
 
 def _read(file: TextIO) -> dict[str, float]:

@@ -549,3 +549,43 @@ def test_a_stop_before_a_command_begins_is_told_like_any_other() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (143, "keyspread: stopped by SIGTERM\n")
+
+
+@pytest.mark.parametrize("mine", [True, False], ids=["new", "there before"])
+def test_a_run_stopped_before_it_began_leaves_nothing(
+    tmp_path: Path, words: Path, mine: bool
+) -> None:
+    runs, results = tmp_path / "runs", tmp_path / "results"
+    if not mine:
+        results.mkdir()
+    args = ["run", "wordcount", "--input", words, "--runs-dir", runs, "--results", results]
+    program = (
+        "import os, signal, sys, pipelines.benchmark.prepare as prepare\n"
+        "from pipelines.cli import main\n"
+        "make = prepare.make_run_folder\n"
+        "def make_and_stop(*args):\n"
+        "    folder = make(*args)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return folder\n"
+        "prepare.make_run_folder = make_and_stop\n"
+        "main(sys.argv[1:])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *map(str, args)], capture_output=True, text=True
+    )
+    assert (ran.returncode, ran.stderr) == (143, "keyspread: stopped by SIGTERM\n")
+    assert list(runs.iterdir()) == []
+    assert results.exists() != mine
+
+
+def test_paths_with_dots_are_resolved(keyspread: Keyspread, tmp_path: Path, words: Path) -> None:
+    up = tmp_path / "a" / ".." / "file"
+    (tmp_path / "file").touch()
+    for option in ("--results", "--runs-dir"):
+        code, _, err = keyspread("run", "wordcount", "--input", words, option, up)
+        assert code == 2
+        sentence = f"{tmp_path}/file is a file, not a folder: name another folder with {option}"
+        assert sentence in err
+    code, _, err = keyspread("run", "wordcount", "--input", tmp_path / "a" / ".." / "none")
+    assert code == 2
+    assert f"cannot read the input {tmp_path}/none" in err

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
-from partitioners.errors import InputError
+from partitioners.errors import InputError, RunError
+from pipelines.benchmark.ending import ending_in_order
 from pipelines.benchmark.prepare import (
     RunConfig,
     find_run,
-    make_results_folder,
     make_run_folder,
     new_run_id,
+    results_folder,
 )
 from pipelines.benchmark.site import DiskWatch
 from pipelines.commands.options import kafka_settings
@@ -68,10 +71,56 @@ def test_run_ids_differ() -> None:
 
 
 def test_results_go_into_an_empty_folder(tmp_path: Path) -> None:
-    make_results_folder(tmp_path / "new" / "deep")
-    (tmp_path / "old").touch()
-    with pytest.raises(InputError, match="is not empty: name a new folder with --results"):
-        make_results_folder(tmp_path)
+    new = tmp_path / "new" / "deep"
+    with results_folder(new):
+        (new / "part").touch()
+    with (
+        pytest.raises(InputError, match="is not empty: name a new folder with --results"),
+        results_folder(new),
+    ):
+        pass
+    with results_folder(new, resumed=True):
+        assert [path.name for path in new.iterdir()] == ["part"]
+    for path in (new / "part", new / "part" / "sub"):
+        with (
+            pytest.raises(InputError, match="/part is a file, not a folder: name another folder"),
+            results_folder(path),
+        ):
+            pass
+
+
+def test_results_of_two_runs_do_not_go_into_one_folder(tmp_path: Path) -> None:
+    """Not even while it is empty; and who is refused, or fails, removes nobody's folder."""
+    shared = tmp_path / "shared"
+    with results_folder(shared):
+        with (
+            pytest.raises(InputError, match=r"another run writes to .*/shared: wait for it"),
+            results_folder(shared),
+        ):
+            pass
+        assert shared.is_dir()
+    mine = tmp_path / "mine"
+    for path, stays in ((shared, True), (mine, False)):
+        with pytest.raises(RunError), results_folder(path):
+            raise RunError("failed")
+        assert path.exists() == stays
+
+
+def test_a_lock_on_a_folder_that_was_removed_holds_nothing(tmp_path: Path) -> None:
+    """Many take the folder, fail and remove it at once: never two are in it."""
+    shared, inside, met = tmp_path / "shared", [0], []
+
+    def take(number: int) -> None:
+        for _ in range(50):
+            with contextlib.suppress(InputError, RunError), results_folder(shared):
+                inside[0] += 1
+                met.append(inside[0])
+                inside[0] -= 1
+                raise RunError(f"{number} failed")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(take, range(4)))
+    assert set(met) == {1}
 
 
 def test_settings_of_a_file_give_way_to_options(tmp_path: Path) -> None:
@@ -204,3 +253,20 @@ def test_several_windows_stay_in_the_configuration_and_one_leaves_it_as_it_was(
         (60_000, 10_000),
         (90_000, 90_000),
     ]
+
+
+def test_how_a_run_that_was_stopped_can_go_on(tmp_path: Path) -> None:
+    def ended(name: str, *parts: str, resumed: bool = False) -> tuple[str, bool]:
+        folder = tmp_path / name
+        for part in parts:
+            (folder / part).mkdir(parents=True)
+        with pytest.raises(Interrupted) as stopped, ending_in_order(folder, resumed=resumed):
+            raise Interrupted(signal.SIGTERM)
+        return str(stopped.value), folder.exists()
+
+    assert ended("new", "broker") == ("stopped by SIGTERM", False)
+    resume = "stopped by SIGTERM; go on with `keyspread run --resume "
+    assert ended("begun", "checkpoint") == (f"{resume}begun`", True)
+    assert ended("before", "broker", resumed=True) == (f"{resume}before`", True)
+    report = "stopped by SIGTERM; its figures are kept: `keyspread report done`"
+    assert ended("done", "checkpoint", "cells") == (report, True)

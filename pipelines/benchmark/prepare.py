@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import secrets
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from partitioners.errors import InputError, nearest
+from pipelines.run_lock import FolderLock
 from pipelines.text_input import AUTO
 
 Emit = Literal["all", "changed", "top"]
@@ -188,30 +190,41 @@ def make_run_folder(runs_dir: Path, config: RunConfig) -> Path:
     folder = runs_dir / config.run_id
     with writing(runs_dir, "--runs-dir"):
         folder.mkdir(parents=True)
-        require_free_space(runs_dir, "--runs-dir")
-        config.write(folder)
+        try:
+            require_free_space(runs_dir, "--runs-dir")
+            config.write(folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
     return folder
 
 
-def make_results_folder(path: Path, option: str = "--results") -> Path:
-    """Make a folder for results, and see that it can be written.
+@contextlib.contextmanager
+def results_folder(
+    path: Path, *, resumed: bool = False, option: str = "--results"
+) -> Iterator[None]:
+    """Have a folder for one run's results alone, while a block goes on.
+
+    If the block fails and nothing was written, the folder goes, unless it was there before.
 
     Args:
-        path: The folder.
+        path: The folder; made if it is not there.
+        resumed: Whether it may hold something already.
         option: Where the user named it.
 
     Raises:
-        InputError: It cannot be written, or holds something already.
+        InputError: It cannot be written, holds something already, or another run writes to it.
     """
-    with writing(path, option):
-        path.mkdir(parents=True, exist_ok=True)
-        probe = path / ".writable"
-        probe.touch()
-        probe.unlink()
-        if any(path.iterdir()):
-            raise InputError(f"{path} is not empty: name a new folder with {option}")
-        require_free_space(path, option)
-    return path
+    with contextlib.ExitStack() as stack:
+        with writing(path, option):
+            stack.enter_context(FolderLock(path, option))
+            probe = path / ".writable"
+            probe.touch()
+            probe.unlink()
+            if not resumed and any(path.iterdir()):
+                raise InputError(f"{path} is not empty: name a new folder with {option}")
+            require_free_space(path, option)
+        yield
 
 
 def require_free_space(path: Path, option: str, least_bytes: int = LEAST_FREE_BYTES) -> None:
@@ -268,6 +281,12 @@ class writing:  # noqa: N801  reads as a verb where it is used
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            for part in (self.path, *self.path.parents):
+                if part.exists() and not part.is_dir():
+                    raise InputError(
+                        f"{part} is a file, not a folder: name another folder with {self.option}"
+                    ) from error
         if isinstance(error, OSError):
             raise InputError(
                 f"cannot write {self.path}: {error.strerror}; name another folder with "

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import shutil
 import threading
 import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,9 @@ from partitioners.errors import InputError, KeyspreadError, RunError
 from pipelines import engine
 from pipelines.benchmark.cell import Cell
 from pipelines.benchmark.collect import collect
+from pipelines.benchmark.ending import has_begun, has_results, say_how_to_go_on
 from pipelines.benchmark.parts import make_content, make_windows, make_workload
-from pipelines.benchmark.prepare import RunConfig
+from pipelines.benchmark.prepare import RunConfig, results_folder
 from pipelines.benchmark.progress import RunProgress, input_bytes, progress_bars
 from pipelines.benchmark.replay import Replay, ReplayReport
 from pipelines.benchmark.run_metrics import run_collectors
@@ -27,7 +28,7 @@ from pipelines.benchmark.site import DiskWatch, Site, open_site
 from pipelines.benchmark.verify import Answers, verify
 from pipelines.dead_letters import DeadLetters
 from pipelines.input_files import unchanged_since
-from pipelines.interrupt import Interrupted, stoppable
+from pipelines.interrupt import stoppable
 from pipelines.java_client import java_client_settings
 from pipelines.run_lock import RunLock
 from pipelines.sinks import ConsoleSink, KafkaSink, ParquetSink, Sink, named_sink
@@ -245,15 +246,6 @@ def _worth_telling(error: BaseException, sending: ReplayThread, disk: DiskWatch)
     return error
 
 
-def _remove(config: RunConfig, folder: Path) -> None:
-    """Remove the folders of a run that did not begin."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if config.results_dir is not None:
-        # Only if it is empty, that is.
-        with contextlib.suppress(OSError):
-            Path(config.results_dir).rmdir()
-
-
 def carry_out(
     config: RunConfig,
     folder: Path,
@@ -268,7 +260,8 @@ def carry_out(
     Args:
         config: The run.
         folder: Its folder.
-        resumed: Whether it goes on with an earlier attempt.
+        resumed: Whether it goes on with an earlier attempt. The results' folder of a new run is
+            held by who made it.
         console: Where progress goes.
         quiet: Show none.
         metrics: Where producer and query are shown.
@@ -284,8 +277,11 @@ def carry_out(
         if not quiet:
             console.print(f"{text} ...", style="dim", highlight=False)
 
-    with RunLock(folder) as lock:
-        if resumed and (folder / "cells").exists():
+    results: AbstractContextManager[None] = nullcontext()
+    if resumed and config.results_dir is not None:
+        results = results_folder(Path(config.results_dir), resumed=True)
+    with RunLock(folder) as lock, results:
+        if resumed and has_results(folder):
             raise InputError(
                 f"run {config.run_id} is finished: `keyspread report {config.run_id}` shows it"
             )
@@ -321,14 +317,9 @@ def carry_out(
                         progress=progress,
                         metrics=metrics,
                     )
-        except (KeyspreadError, Interrupted) as error:
-            if (folder / "cells").exists():
-                error.args = (f"{error}; its figures are kept: `keyspread report {folder.name}`",)
-            elif (folder / "checkpoint").exists():
-                error.args = (f"{error}; go on with `keyspread run --resume {folder.name}`",)
-            elif not resumed and not isinstance(error, RunError):
-                # Refused or stopped before it began: nothing is in there that somebody may want.
-                _remove(config, folder)
+        except KeyspreadError as error:
+            if resumed or has_begun(folder) or isinstance(error, RunError):
+                say_how_to_go_on(error, folder)
             raise
         shutil.rmtree(broker_dir, ignore_errors=True)
         shutil.rmtree(folder / "checkpoint", ignore_errors=True)

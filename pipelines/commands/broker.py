@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipelines.commands.errors import EXIT_FAILED, explains_errors
-from pipelines.commands.options import AsJson
+from pipelines.commands.options import AsJson, without_dots
 
 if TYPE_CHECKING:
     from pipelines.broker import BrokerStatus
 
 broker = typer.Typer(help="Start, stop or look at a one-node Kafka broker.", no_args_is_help=True)
 
-Data = Annotated[Path | None, typer.Option("--data", help="Its folder; left out: in the cache.")]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", help="Its folder; left out: in the cache.", callback=without_dots),
+]
 
 
 @broker.command()

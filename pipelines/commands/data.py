@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pipelines.commands.errors import explains_errors
-from pipelines.commands.options import AsJson
+from pipelines.commands.options import AsJson, without_dots
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -22,8 +22,18 @@ data = typer.Typer(help="Make or prepare input data.", no_args_is_help=True)
 prepare = typer.Typer(help="Data of the papers' workloads.", no_args_is_help=True)
 data.add_typer(prepare, name="prepare")
 
-Out = Annotated[Path, typer.Option(help="The folder; one that was not finished is gone on with.")]
-From = Annotated[Path, typer.Option("--from", help="The official file, or the folder of files.")]
+Out = Annotated[
+    Path,
+    typer.Option(
+        help="The folder; one that was not finished is gone on with.", callback=without_dots
+    ),
+]
+From = Annotated[
+    Path,
+    typer.Option(
+        "--from", help="The official file, or the folder of files.", callback=without_dots
+    ),
+]
 
 
 @prepare.command()

@@ -24,6 +24,7 @@ from pipelines.commands.options import (
     MetricsPort,
     RunsDir,
     kafka_settings,
+    without_dots,
 )
 from pipelines.commands.serve import open_metrics
 
@@ -62,7 +63,7 @@ def plan_or_run(
     repetitions: Annotated[int, typer.Option(help="How often each is run.")] = 1,
     inputs: Annotated[
         list[Path] | None,
-        typer.Option("--input", help="As of run; none: what ships."),
+        typer.Option("--input", help="As of run; none: what ships.", callback=without_dots),
     ] = None,
     speedup: Annotated[float | None, typer.Option(help="Replay event time so much faster.")] = None,
     rate: Annotated[float | None, typer.Option(help="Replay so many records per second.")] = None,

@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
 from partitioners.option_values import parse_value
 
+Paths = TypeVar("Paths", Path, list[Path], None)
+
+
+def without_dots(paths: Paths) -> Paths:
+    """Resolve paths with `..` in them: in messages and in what is kept they would mislead.
+
+    Example:
+        >>> without_dots(Path("/usr/lib/../bin")), without_dots([Path("a/b")])
+        (PosixPath('/usr/bin'), [PosixPath('a/b')])
+    """
+    if isinstance(paths, list):
+        return [without_dots(path) for path in paths]
+    return paths.resolve() if paths is not None and ".." in paths.parts else paths
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")]
 RunsDir = Annotated[
     Path,
-    typer.Option("--runs-dir", envvar="KEYSPREAD_RUNS_DIR", help="Folder that keeps the runs."),
+    typer.Option(
+        "--runs-dir",
+        envvar="KEYSPREAD_RUNS_DIR",
+        help="Folder that keeps the runs.",
+        callback=without_dots,
+    ),
 ]
 Bootstrap = Annotated[
     str | None,

@@ -16,6 +16,7 @@ from pipelines.commands.options import (
     PartitionerOptions,
     kafka_settings,
     parse_typed_pairs,
+    without_dots,
 )
 
 
@@ -45,7 +46,8 @@ def produce(
     encoding: Annotated[str, typer.Option(help="auto: UTF-8, else cp1252, line by line.")] = "auto",
     option: PartitionerOptions = None,
     dead_letters: Annotated[
-        Path, typer.Option(help="The lines that do not parse are added to it.")
+        Path,
+        typer.Option(help="The lines that do not parse are added to it.", callback=without_dots),
     ] = Path("dead-letters.jsonl"),
     allow_compacted: Annotated[bool, typer.Option("--allow-compacted")] = False,
     kafka: KafkaSettings = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -26,6 +27,7 @@ from pipelines.commands.options import (
     RunsDir,
     kafka_settings,
     parse_typed_pairs,
+    without_dots,
 )
 from pipelines.commands.serve import open_metrics
 
@@ -55,7 +57,9 @@ def run(
     inputs: Annotated[
         list[Path] | None,
         typer.Option(
-            "--input", help="Text, .gz, a folder of `data`; again for more; none: what ships."
+            "--input",
+            help="Text, .gz, a folder of `data`; again for more; none: what ships.",
+            callback=without_dots,
         ),
     ] = None,
     partitioner: Annotated[str, typer.Option(help="Who chooses the partition.")] = "key_hash",
@@ -79,7 +83,10 @@ def run(
     as_fast: Annotated[bool, typer.Option("--max", help="As fast as it goes (default).")] = False,
     bootstrap: Bootstrap = None,
     master: Master = DEFAULT_MASTER,
-    results: Annotated[Path | None, typer.Option(help="New folder for results (Parquet).")] = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(help="New folder for results (Parquet).", callback=without_dots),
+    ] = None,
     sink: Annotated[
         list[str] | None,
         typer.Option(help="Beside: console, kafka:TOPIC, postgresql://HOST/DB#TABLE; again."),
@@ -108,6 +115,7 @@ def run(
 ) -> None:
     """Replay an input through a partitioner, Kafka and Spark to exact windows."""
     from partitioners.errors import InputError
+    from pipelines.benchmark.ending import ending_in_order
     from pipelines.benchmark.prepare import RunConfig, find_run, new_run_id
 
     settings = kafka_settings(kafka_config, kafka)
@@ -124,7 +132,8 @@ def run(
         if bootstrap is not None and (config.bootstrap is None or _said(context, "bootstrap")):
             config = replace(config, bootstrap=bootstrap)
         metrics = open_metrics(context, metrics_port, metrics_host)
-        _carry_out(config, folder, metrics, as_json=as_json, redact=redact, resumed=True)
+        with ending_in_order(folder, resumed=True):
+            _carry_out(config, folder, metrics, as_json=as_json, redact=redact, resumed=True)
         return
     if workload is None:
         raise InputError("name a workload, such as `keyspread run wordcount`, or say --resume RUN")
@@ -187,8 +196,9 @@ def _start(
     as_json: bool,
     redact: bool,
 ) -> None:
+    from pipelines.benchmark.ending import ending_in_order
     from pipelines.benchmark.parts import check_inputs, check_options
-    from pipelines.benchmark.prepare import make_results_folder, make_run_folder
+    from pipelines.benchmark.prepare import make_run_folder, results_folder
     from pipelines.benchmark.site import require_master
     from pipelines.topics import OWN_BROKER, client_settings, require_answer
 
@@ -197,17 +207,14 @@ def _start(
     require_master(config.master)
     if config.bootstrap is not None:
         require_answer(client_settings(config.bootstrap, config.kafka), OWN_BROKER)
-    made = None
-    if config.results_dir:
-        made = make_results_folder(Path(config.results_dir))
-    try:
+    results: AbstractContextManager[None] = nullcontext()
+    if config.results_dir is not None:
+        results = results_folder(Path(config.results_dir))
+    with results:
         check_inputs(config)
-    except BaseException:
-        if made is not None:
-            made.rmdir()
-        raise
-    folder = make_run_folder(runs_dir, config)
-    _carry_out(config, folder, metrics, as_json=as_json, redact=redact, resumed=False)
+        with ending_in_order(runs_dir / config.run_id, resumed=False):
+            folder = make_run_folder(runs_dir, config)
+            _carry_out(config, folder, metrics, as_json=as_json, redact=redact, resumed=False)
 
 
 def _carry_out(
