@@ -90,8 +90,8 @@ def explain(windows: Windows | Sequence[Windows]) -> str:
         2 common panes in 10 min; each record is combined into its pane, once
         windows of 5 min, tumbling: the common panes as they are; 4 changes of the running total
         windows of 10 min, tumbling: 2 common panes, 2 combines; 2 changes of the running total
-        a record costs 1 combine; a slide of 5 min costs a key 1 combines and 3 changes
-        in all 2 combines and 6 changes of a key in 10 min; 2 combines from the common panes alone
+        a record costs 1 combine; a slide of 5 min costs a key 1 combine and 3 changes
+        in all 2 combines and 6 changes of a key in 10 min; from the common panes alone: 2 combines
     """
     return in_words(WindowPlan((windows,) if isinstance(windows, Windows) else tuple(windows)))
 
@@ -116,13 +116,13 @@ def in_words(plan: WindowPlan) -> str:
         )
     lines.append(
         f"a record costs 1 combine; a slide of {duration(figures['slide_ms'])} costs a key "
-        f"{figures['combines_per_slide']:,.4g} combines and {figures['changes_per_slide']:,.4g} "
-        "changes"
+        f"{_number(figures['combines_per_slide'], 'combine')} and "
+        f"{_number(figures['changes_per_slide'], 'change')}"
     )
     lines.append(
         f"in all {_number(figures['combines'], 'combine')} and "
-        f"{_number(figures['changes'], 'change')} of a key in {time}; "
-        f"{_number(figures['from_common_panes'], 'combine')} from the common panes alone"
+        f"{_number(figures['changes'], 'change')} of a key in {time}; from the common panes "
+        f"alone: {_number(figures['from_common_panes'], 'combine')}"
     )
     return "\n".join(lines)
 
@@ -134,5 +134,6 @@ def _sources(row: dict[str, Any]) -> str:
     return f"{' + '.join(parts)}, {_number(row['combines'], 'combine')}"
 
 
-def _number(count: int, name: str) -> str:
-    return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
+def _number(count: float, name: str) -> str:
+    text = f"{count:,}" if isinstance(count, int) else f"{count:,.4g}"
+    return f"{text} {name}" if count == 1 else f"{text} {name}s"

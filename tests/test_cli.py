@@ -540,6 +540,13 @@ def test_a_stop_while_the_command_is_imported_leaves_no_traceback() -> None:
     assert ran.stderr == ""
 
 
+def test_windows_are_explained_without_an_input(keyspread: Keyspread) -> None:
+    """Of a workload that ships no data, too: nothing is read."""
+    code, out, err = keyspread("run", "keyed-sum", "--explain")
+    assert (code, err) == (0, "")
+    assert "windows of 30 min, sliding by 1 min" in out
+
+
 def test_a_stop_before_a_command_begins_is_told_like_any_other() -> None:
     """The command's own imports take a while: a signal may come in the midst of them."""
     program = (

@@ -27,6 +27,7 @@ def make_config(
     pace: tuple[str, float],
     emit: str | None,
     top: int | None,
+    is_run: bool = True,
     **settings: Any,
 ) -> RunConfig:
     """Configure a run; what is left out (None) is as the workload has it.
@@ -43,6 +44,7 @@ def make_config(
         pace: From `pace_of`.
         emit: What is written of each window.
         top: Size of a window's top.
+        is_run: Whether it will be run, and so needs an input.
         settings: Further fields of `RunConfig`, as they are; `shards` may be None.
 
     Raises:
@@ -64,7 +66,7 @@ def make_config(
         run_id=run_id,
         workload=workload,
         workload_options=options,
-        inputs=_inputs(inputs, known.default_input, workload),
+        inputs=_inputs(inputs, known.default_input, workload) if is_run else (),
         encoding=known.default_encoding if inputs is None and encoding == "auto" else encoding,
         window_ms=kinds[0][0],
         slide_ms=kinds[0][1],

@@ -149,6 +149,7 @@ def run(
         pace=pace_of(speedup, rate, as_fast),
         emit=emit,
         top=top,
+        is_run=not explain,
         partitioner=partitioner,
         options=parse_typed_pairs(option, "--option"),
         partitions=partitions,
