@@ -138,6 +138,28 @@ def test_a_run_ends_with_exact_cells_and_a_report(served: dict[str, str], tmp_pa
     assert not (grid / "work").exists()
 
 
+def test_a_cell_that_fails_makes_the_run_red(served: dict[str, str], tmp_path: Path) -> None:
+    # The first cell, and it alone, is told of servers that are not there.
+    program, runs = tmp_path / "keyspread", tmp_path / "runs"
+    program.write_text(
+        '#!/bin/sh\nif [ "$2 $4" = "cell 1" ]; then KEYSPREAD_BOOTSTRAP=127.0.0.1:1; fi\n'
+        f'exec {ROOT / ".venv" / "bin" / "keyspread"} "$@"\n'
+    )
+    program.chmod(0o755)
+    settings = {**served, "KEYSPREAD_BIN": str(program), "KEYSPREAD_RUNS_DIR": str(runs)}
+    # A DAG that no other test runs: its only run is this one.
+    dag, conf = "benchmark_tpch", {"partitioners": ["key_hash", "pkg"], "partitions": [2]}
+    run(settings, "airflow", "dags", "test", dag, "--conf", json.dumps(conf), good=None)
+    (grid,) = runs.glob("benchmark-tpch-*")
+    (cell,) = [json.loads(path.read_text()) for path in (grid / "cells").iterdir()]
+    assert (cell["partitioner"], cell["exact"]) == ("pkg", True)
+    assert "127.0.0.1:1" in json.loads((grid / "failures" / "1.json").read_text())["reason"]
+    assert "127.0.0.1:1" in (grid / "report.html").read_text()
+    assert not (grid / "work").exists()
+    listed = run(settings, "airflow", "dags", "list-runs", dag, "-o", "json")
+    assert [each["state"] for each in json.loads(listed.splitlines()[-1])] == ["failed"]
+
+
 @pytest.mark.parametrize(
     ("conf", "reason"),
     [
