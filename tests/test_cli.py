@@ -51,6 +51,9 @@ WRONG_OPTIONS = [
     (["wordcuont"], 'unknown workload "wordcuont": did you mean "wordcount"?'),
     ([], "name a workload"),
     (["wordcount", "--partitioner", "pgk"], 'did you mean "pkg"?'),
+    (["wordcount", "--partitioner", "pkg,cam"], "`keyspread grid run wordcount --partitioner pkg,"),
+    (["wordcount", "--partitioner", "pkg:dd=3"], 'no option "dd"'),
+    (["wordcount", "--partitioner", "pkg:d=3", "--option", "d=2"], "d of pkg was given twice"),
     (["wordcount", "--partitioner", "pkg", "--option", "dd=3"], 'no option "dd"'),
     (["wordcount", "--partitioner", "pkg", "--option", "d=0"], "d must be a whole number from"),
     (["wordcount", "--option", "d"], '--option "d" is not key=value'),
@@ -538,6 +541,27 @@ def test_a_stop_while_the_command_is_imported_leaves_no_traceback() -> None:
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ran.returncode == -signal.SIGINT
     assert ran.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("bench", "partitioners", "pkg,nope"),
+        ("bench", "memory", "nope,pkg"),
+        ("bench", "aggregates", "sum,nope"),
+        ("bench", "workloads", "nope,wordcount"),
+        ("simulate", "--partitioners", "pkg,nope"),
+        ("verify", "--partitioners", "pkg,nope"),
+        ("verify", "--workloads", "wordcount", "--workloads", "gcm-q1,nope"),
+        ("grid", "plan", "wordcount", "--partitioner", "pkg,nope"),
+    ],
+    ids=" ".join,
+)
+def test_lists_of_names_are_read_alike(keyspread: Keyspread, args: tuple[str, ...]) -> None:
+    """By commas, so that it is one name that is unknown."""
+    code, _, err = keyspread(*args)
+    assert code == 2
+    assert '"nope"' in err
 
 
 def test_windows_are_explained_without_an_input(keyspread: Keyspread) -> None:

@@ -222,6 +222,25 @@ def test_a_cell_that_is_not_there_and_servers_that_do_not_answer(
     assert failure["label"] == grid.plan.cell(2).label
 
 
+def test_lists_by_commas_and_options_again_are_the_same(
+    keyspread: Keyspread, tmp_path: Path
+) -> None:
+    labels = []
+    for given in (
+        "--partitioner key_hash,pkg:d=3 --partitions 4,8 --sources 1,2 --windows 30min/1min,1min",
+        "--partitioner key_hash --partitioner pkg:d=3 --partitions 4 --partitions 8 --sources 1 "
+        "--sources 2 --windows 30min/1min --windows 1min",
+    ):
+        folder = tmp_path / str(len(labels))
+        code, out, _ = keyspread(
+            "grid", "plan", "debs-q1", *given.split(), "--json", "--runs-dir", folder
+        )
+        assert code == 0
+        labels.append([cell["label"] for cell in json.loads(out)["cells"]])
+    assert labels[0] == labels[1]
+    assert len(labels[0]) == 16
+
+
 def test_plan_says_what_the_cells_are(keyspread: Keyspread, tmp_path: Path) -> None:
     two = ("--partitioner", "pkg", "--partitioner", "pkg:d=3")
     code, out, err = keyspread("grid", "plan", "debs-q1", *two, "--id", "mine", "--json")

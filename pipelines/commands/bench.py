@@ -14,6 +14,9 @@ from pipelines.commands.options import DEFAULT_MASTER, AsJson, Master
 
 bench = typer.Typer(help="Measure single parts.", no_args_is_help=True)
 
+Names = Annotated[
+    list[str] | None, typer.Argument(help="Which, by blanks or commas; left out: all.")
+]
 Records = Annotated[int, typer.Option(help="Records of the stream.", min=1)]
 TopicPartitions = Annotated[
     int, typer.Option("--partitions", help="Partitions of the topic.", min=1, max=10_000)
@@ -28,7 +31,10 @@ Servers = Annotated[
 def partitioners(
     names: Annotated[
         list[str] | None,
-        typer.Argument(help="Which, with options: dalton:slide_ms=10000. Left out: all."),
+        typer.Argument(
+            help="Which, by blanks or commas, with options: pkg,dalton:slide_ms=10000. "
+            "Left out: all."
+        ),
     ] = None,
     stream: Annotated[
         list[str] | None, typer.Option(help="As of simulate; several by commas or again.")
@@ -47,6 +53,7 @@ def partitioners(
     from rich.progress import Progress
 
     from partitioners import PARTITIONERS
+    from partitioners.option_values import list_of
     from pipelines.benchmark.partitioners import (
         EXCLUDED,
         partitioner_table,
@@ -56,7 +63,7 @@ def partitioners(
     from pipelines.simulation.inputs import sources_of
 
     streams = sources_of(stream or [], inputs, encoding, num_records=records, seed=1)
-    chosen = names or [name for name in PARTITIONERS if name not in EXCLUDED]
+    chosen = list_of(names or [name for name in PARTITIONERS if name not in EXCLUDED])
     console = stderr_console(quiet=as_json)
     with Progress(console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task("measuring", total=len(chosen) * len(streams))
@@ -77,7 +84,7 @@ def partitioners(
 @bench.command()
 @explains_errors
 def memory(
-    names: Annotated[list[str] | None, typer.Argument(help="Which; left out: all.")] = None,
+    names: Names = None,
     keys: Annotated[int, typer.Option(help="Distinct keys.", min=1)] = 10_000_000,
     partitions: Annotated[int, typer.Option(help="Partitions to spread over.")] = 16,
     as_json: AsJson = False,
@@ -88,10 +95,11 @@ def memory(
     from rich.progress import Progress
 
     from partitioners import PARTITIONERS
+    from partitioners.option_values import list_of
     from pipelines.benchmark.memory import measure_state, memory_table
     from pipelines.consoles import stderr_console, stdout_console
 
-    chosen = names or list(PARTITIONERS)
+    chosen = list_of(names or PARTITIONERS)
     console = stderr_console(quiet=as_json)
     with Progress(console=console, disable=not console.is_terminal) as bar:
         rows = [
@@ -207,7 +215,7 @@ def windows(
 @bench.command()
 @explains_errors
 def workloads(
-    names: Annotated[list[str] | None, typer.Argument(help="Which; left out: all.")] = None,
+    names: Names = None,
     records: Annotated[
         int | None, typer.Option(help="Records of each topic; left out: the workload's.", min=1)
     ] = None,
@@ -219,13 +227,14 @@ def workloads(
     as_json: AsJson = False,
 ) -> None:
     """Workloads beside Spark's own form of the same query, on one topic each."""
+    from partitioners.option_values import list_of
     from pipelines.benchmark.workloads import run_workloads_bench, workloads_table
     from pipelines.consoles import stdout_console
     from pipelines.interrupt import stoppable
 
     with stoppable():
         figures = run_workloads_bench(
-            names or (),
+            list_of(names or ()),
             num_records=records,
             limit_seconds=limit_s,
             num_partitions=partitions,
@@ -243,7 +252,7 @@ def workloads(
 @bench.command()
 @explains_errors
 def aggregates(
-    names: Annotated[list[str] | None, typer.Argument(help="Which; left out: all.")] = None,
+    names: Names = None,
     records: Records = 1_000_000,
     repetitions: Annotated[int, typer.Option(help="Runs of each; the best counts.", min=1)] = 3,
     as_json: AsJson = False,
@@ -253,14 +262,16 @@ def aggregates(
 
     from rich.progress import Progress
 
+    from partitioners.option_values import list_of
     from pipelines.benchmark.aggregates import CASES, aggregates_table, run_aggregates_bench
     from pipelines.consoles import stderr_console, stdout_console
 
+    chosen = list_of(names or ())
     console = stderr_console(quiet=as_json)
     with Progress(console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task("measuring", total=len(names or CASES))
+        task = bar.add_task("measuring", total=len(chosen or CASES))
         rows = run_aggregates_bench(
-            names or (),
+            chosen,
             num_records=records,
             repetitions=repetitions,
             on_row=lambda _name: bar.advance(task),

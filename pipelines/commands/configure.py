@@ -95,11 +95,12 @@ def _inputs(inputs: list[Path] | None, shipped: Path | None, workload: str) -> t
 def _kinds(window: list[str], *, said: bool) -> list[tuple[int, int]]:
     """Size and slide of each kind of windows."""
     from partitioners.errors import InputError
+    from partitioners.option_values import list_of
     from pipelines.panes import Windows
 
     if said:
         raise InputError("--window takes the place of --window-ms and --slide-ms: leave these out")
-    return [(each.size_ms, each.slide_ms) for each in map(Windows.parse, window)]
+    return [(each.size_ms, each.slide_ms) for each in map(Windows.parse, list_of(window))]
 
 
 def _slide(slide_ms: int | None, window_ms: int, default_slide_ms: int) -> int:

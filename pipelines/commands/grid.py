@@ -52,13 +52,19 @@ def plan_or_run(
     workload: Annotated[str | None, typer.Argument(help="Its name, such as debs-q1.")] = None,
     partitioner: Annotated[
         list[str] | None,
-        typer.Option(help="A name, with options such as pkg:d=3; again for more."),
+        typer.Option(help="Names, by commas or again, with options: key_hash,pkg:d=3."),
     ] = None,
-    partitions: Annotated[list[int] | None, typer.Option(help="Of the topic; again.")] = None,
-    sources: Annotated[list[int] | None, typer.Option(help="Producers; again.")] = None,
+    partitions: Annotated[
+        list[str] | None, typer.Option(help="Of the topic; several by commas or again.")
+    ] = None,
+    sources: Annotated[
+        list[str] | None, typer.Option(help="Producers; several by commas or again.")
+    ] = None,
     windows: Annotated[
         list[str] | None,
-        typer.Option(help='SIZE/SLIDE such as "30 min/1 min"; again; none: the workload\'s.'),
+        typer.Option(
+            help='SIZE/SLIDE: "30 min/1 min,5 min"; by commas or again; none: the workload\'s.'
+        ),
     ] = None,
     repetitions: Annotated[int, typer.Option(help="How often each is run.")] = 1,
     inputs: Annotated[
@@ -95,6 +101,7 @@ def plan_or_run(
 ) -> None:
     """Plan a grid, or run one."""
     from partitioners.errors import InputError
+    from partitioners.option_values import list_of, numbers_of
     from partitioners.stream_names import parse_named
     from pipelines.benchmark.grid.folder import find_grid, make_grid_folder
     from pipelines.benchmark.grid.plan import Axes, make_plan
@@ -134,10 +141,10 @@ def plan_or_run(
         master=master,
     )
     axes = Axes(
-        partitioners=[parse_named(name) for name in partitioner or ()],
-        partitions=partitions or (),
-        sources=sources or (),
-        windows=[Windows.parse(text) for text in windows or ()],
+        partitioners=[parse_named(name) for name in list_of(partitioner or ())],
+        partitions=numbers_of(partitions, "--partitions") if partitions else (),
+        sources=numbers_of(sources, "--sources") if sources else (),
+        windows=[Windows.parse(text) for text in list_of(windows or ())],
         repetitions=repetitions,
     )
     folder = make_grid_folder(runs_dir, make_plan(grid_id or new_run_id(), base, axes))

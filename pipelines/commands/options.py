@@ -55,6 +55,9 @@ KafkaFile = Annotated[
         help="A properties file with librdkafka settings.",
     ),
 ]
+OnePartitioner = Annotated[
+    str, typer.Option("--partitioner", help="Who chooses the partition, with options: pkg:d=3.")
+]
 PartitionerOptions = Annotated[
     list[str] | None,
     typer.Option("--option", help="An option of the partitioner, name=value; again for more."),
@@ -121,6 +124,36 @@ def parse_typed_pairs(pairs: list[str] | None, option: str) -> dict[str, Any]:
         {'d': 5, 'epsilon': 0.1, 'cardinality': 'hll', 'distinct': False}
     """
     return {key: parse_value(value) for key, value in parse_pairs(pairs, option).items()}
+
+
+def one_partitioner(
+    text: str, pairs: list[str] | None, otherwise: str
+) -> tuple[str, dict[str, Any]]:
+    """Read a partitioner with its options, which stand behind its name or in options of their own.
+
+    Args:
+        text: Its name, or `name:option=value`.
+        pairs: Values of `--option`.
+        otherwise: What to do where several are wanted.
+
+    Raises:
+        InputError: There are several, or an option is none or comes twice.
+
+    Example:
+        >>> one_partitioner("pkg:d=3", ["tie=last"], "")
+        ('pkg', {'d': 3, 'tie': 'last'})
+    """
+    from partitioners.errors import InputError
+    from partitioners.option_values import list_of
+    from partitioners.stream_names import parse_named
+
+    if len(list_of([text])) > 1:
+        raise InputError(f"--partitioner takes one name here, not {text}: {otherwise}")
+    named = parse_named(text)
+    options, more = dict(named.options), parse_typed_pairs(pairs, "--option")
+    for name in options.keys() & more.keys():
+        raise InputError(f"{name} of {named.name} was given twice: leave one out")
+    return named.name, options | more
 
 
 def kafka_settings(file: Path | None, pairs: list[str] | None) -> dict[str, str]:

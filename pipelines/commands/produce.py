@@ -13,9 +13,10 @@ from pipelines.commands.options import (
     AsJson,
     KafkaFile,
     KafkaSettings,
+    OnePartitioner,
     PartitionerOptions,
     kafka_settings,
-    parse_typed_pairs,
+    one_partitioner,
     without_dots,
 )
 
@@ -31,7 +32,7 @@ def produce(
         str | None,
         typer.Option(help="Kafka servers; left out: the broker of `keyspread broker start`."),
     ] = None,
-    partitioner: Annotated[str, typer.Option(help="Who chooses the partition.")] = "key_hash",
+    partitioner: OnePartitioner = "key_hash",
     partitions: Annotated[
         int | None, typer.Option(help="Make the topic with so many, or see that it has them.")
     ] = None,
@@ -71,7 +72,7 @@ def produce(
         ),
         bootstrap=bootstrap,
         kafka=kafka_settings(kafka_config, kafka),
-        partitioner=(partitioner, parse_typed_pairs(option, "--option")),
+        partitioner=one_partitioner(partitioner, option, "a topic is filled by one: name that"),
         partitions=partitions,
         dead_letters=dead_letters,
         allow_compacted=allow_compacted,

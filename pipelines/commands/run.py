@@ -22,11 +22,12 @@ from pipelines.commands.options import (
     Master,
     MetricsHost,
     MetricsPort,
+    OnePartitioner,
     PartitionerOptions,
     Redact,
     RunsDir,
     kafka_settings,
-    parse_typed_pairs,
+    one_partitioner,
     without_dots,
 )
 from pipelines.commands.serve import open_metrics
@@ -62,7 +63,7 @@ def run(
             callback=without_dots,
         ),
     ] = None,
-    partitioner: Annotated[str, typer.Option(help="Who chooses the partition.")] = "key_hash",
+    partitioner: OnePartitioner = "key_hash",
     partitions: Annotated[int, typer.Option(help="Partitions of the topic.")] = 8,
     sources: Annotated[int, typer.Option(help="Producers with load estimates of their own.")] = 1,
     shards: Annotated[
@@ -72,7 +73,7 @@ def run(
     slide_ms: Annotated[int | None, typer.Option(help="Slide; left out: the workload's.")] = None,
     window: Annotated[
         list[str] | None,
-        typer.Option(help='In place of both: "15 min/1 min"; again for more kinds of windows.'),
+        typer.Option(help='In place of both: "15 min/1 min"; more kinds by commas or again.'),
     ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Print how the windows are computed; start nothing.")
@@ -137,6 +138,8 @@ def run(
         return
     if workload is None:
         raise InputError("name a workload, such as `keyspread run wordcount`, or say --resume RUN")
+    several = f"`keyspread grid run {workload} --partitioner {partitioner}` runs each"
+    name, options = one_partitioner(partitioner, option, several)
     config = make_config(
         workload,
         run_id=new_run_id(),
@@ -150,8 +153,8 @@ def run(
         emit=emit,
         top=top,
         is_run=not explain,
-        partitioner=partitioner,
-        options=parse_typed_pairs(option, "--option"),
+        partitioner=name,
+        options=options,
         partitions=partitions,
         sources=sources,
         shards=shards,

@@ -80,10 +80,11 @@ def simulate(
     """Balance, splitting, aggregation cost and throughput by the papers' models."""
     from partitioners import PARTITIONERS
     from partitioners.errors import InputError
+    from partitioners.option_values import list_of, numbers_of
     from partitioners.simulation import CostModel
     from partitioners.simulation import simulate as run_cell
     from pipelines.consoles import stdout_console
-    from pipelines.simulation.inputs import list_of, numbers_of, settings_of, sources_of
+    from pipelines.simulation.inputs import settings_of, sources_of
     from pipelines.simulation.tables import balance_markdown, cells_table
 
     if paper:

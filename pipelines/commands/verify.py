@@ -22,20 +22,26 @@ _ACROSS = 6  # partitioners beside each other in one table
 @explains_errors
 def verify(
     workloads: Annotated[
-        str | None, typer.Option(help="Names with commas; left out: all that ship data.")
+        list[str] | None,
+        typer.Option(help="Names, by commas or again; left out: all that ship data."),
     ] = None,
     partitioners: Annotated[
-        str | None, typer.Option(help="Names with commas; left out: all.")
+        list[str] | None, typer.Option(help="Names, by commas or again; left out: all.")
     ] = None,
     master: Master = DEFAULT_MASTER,
     as_json: AsJson = False,
 ) -> None:
     """Run every workload on shipped data with every partitioner, and see that all are exact."""
+    from partitioners.option_values import list_of
     from pipelines.consoles import stderr_console, stdout_console
     from pipelines.verification import run_verification
 
     verdicts = run_verification(
-        _names(workloads), _names(partitioners), master, console=stderr_console(), quiet=as_json
+        list_of(workloads or ()),
+        list_of(partitioners or ()),
+        master,
+        console=stderr_console(),
+        quiet=as_json,
     )
     wrong = [verdict for verdict in verdicts if not verdict.exact]
     if as_json:
@@ -48,10 +54,6 @@ def verify(
         typer.echo(f"{len(verdicts) - len(wrong)} of {len(verdicts)} runs are exact")
     if wrong:
         raise typer.Exit(EXIT_FAILED)
-
-
-def _names(text: str | None) -> list[str]:
-    return [name.strip() for name in (text or "").split(",") if name.strip()]
 
 
 def _tables(verdicts: Sequence[Verdict]) -> list[Table]:

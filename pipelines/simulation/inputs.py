@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from partitioners.errors import InputError, nearest
+from partitioners.option_values import list_of
 from partitioners.registry import PARTITIONERS
 from partitioners.simulation import CostModel, Setting, StreamSource
 from partitioners.stream_names import STREAMS, parse_named, parse_stream
@@ -247,33 +248,3 @@ def with_reducers(prices: CostModel, num_reducers: int | None, num_partitions: i
     """Say how many reducers there are: as many as asked for, else one to eight partitions."""
     count = num_reducers or max(1, num_partitions // PARTITIONS_PER_REDUCER)
     return CostModel(**{**vars(prices), "num_reducers": count})
-
-
-def list_of(texts: Sequence[str]) -> list[str]:
-    """Read an option that may be repeated and hold several words, split by commas.
-
-    Example:
-        >>> list_of(["pkg,cam", "lm"])
-        ['pkg', 'cam', 'lm']
-    """
-    return [word.strip() for text in texts for word in text.split(",") if word.strip()]
-
-
-def numbers_of(texts: Sequence[str], option: str) -> list[int]:
-    """Read an option that is one or several whole numbers.
-
-    Args:
-        texts: What was given.
-        option: For the message.
-
-    Raises:
-        InputError: One is no whole number of 1 or more.
-    """
-    numbers = []
-    for word in list_of(texts):
-        if not word.isascii() or not word.isdigit() or int(word) < 1:
-            raise InputError(f"{option} must be whole numbers of 1 or more, not {word}")
-        numbers.append(int(word))
-    if not numbers:
-        raise InputError(f"{option} names no number: give one, such as {option} 16")
-    return numbers
