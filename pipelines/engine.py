@@ -138,7 +138,7 @@ class RunningQuery:
     def _begin_anew_or_raise(self, error: StreamingQueryException | None) -> None:
         """Begin anew where a machine under load was too slow for Spark; else say what failed."""
         if not (self._restarts and error is not None and TOO_SLOW in str(error)):
-            self._listener.detach()
+            self._listener.detach(str(self._query.runId))
             raise RunError(_reason(error)) from error
         self._restarts -= 1
         self._query = self._begin()
@@ -168,7 +168,7 @@ class RunningQuery:
         # Where the Java process is gone there is nothing to stop.
         with contextlib.suppress(Py4JError, OSError):
             self._query.stop()
-            self._listener.detach()
+            self._listener.detach(str(self._query.runId))
         self.closing.close()
 
     @property

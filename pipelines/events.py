@@ -28,6 +28,7 @@ from pipelines.lists import Lists
 from pipelines.panes import Panes, Windows
 from pipelines.partials import ON_TIME, decode_partials
 from pipelines.pending import Store
+from pipelines.per_event import RESOLUTION_MS, EachEvent
 from pipelines.punctuation import NO_WATERMARK_MS
 from pipelines.reduce import (
     RUNS_PER_BLOB,
@@ -38,7 +39,6 @@ from pipelines.reduce import (
 )
 from pipelines.ring import Bools, Runs
 from pipelines.sessions import SESSIONS
-from pipelines.workloads.debs_q1_trips import RESOLUTION_MS
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class EventReducer:
     """Reduces the events of a stream, all in one shard; see `reduce.ShardReducer`.
 
     Args:
-        aggregates: Of the query; one of them is `debs_q1_events.Trips`.
+        aggregates: Of the query; one of them is an `EachEvent`.
         plan: The window.
         num_partitions: Topic partitions that hold events back.
     """
@@ -99,9 +99,7 @@ class EventReducer:
 
     def process(self, store: Store, rows: Iterable[ShardRow]) -> ShardOutput:
         """Take the rows of one batch, look after every event that no earlier one can precede."""
-        # Compiled code is loaded only where it is used.
-        from pipelines.workloads.debs_q1_events import FrequentRoutes, line_of, trip_states
-
+        (aggregate,) = (each for each in self.aggregates.all if isinstance(each, EachEvent))
         started = time.perf_counter()
         blob = store.get("meta")
         meta: dict[str, Any] = {"watermarks_ms": {}} if blob is None else json.loads(blob)
@@ -119,16 +117,15 @@ class EventReducer:
         events = _concat(parts)
         complete = events.time < frontier_ms
         now = events.where(np.flatnonzero(complete))
-        now = now.where(np.lexsort((line_of(now.packed), now.time)))
+        now = now.where(np.lexsort((aggregate.places(now.packed), now.time)))
         known_events = _load(store, "window")
-        routes = FrequentRoutes(self.plan.window_ms)
-        routes.add(known_events.time, known_events.keys)
-        changed, tops = routes.add(now.time, now.keys)
-        blobs = self._emit(
-            now.where(changed), trip_states(now.packed, now.time, changed, routes, tops)
-        )
+        follower = aggregate.follow(self.plan.window_ms)
+        follower.add(known_events.time, known_events.keys)
+        changed, answers = follower.add(now.time, now.keys)
+        states = follower.states(now.packed, now.time, changed, answers)
+        blobs = self._emit(now.where(changed), states)
         window = _concat([known_events, now])
-        window = window.where(np.arange(len(window.time) - routes.num_inside, len(window.time)))
+        window = window.where(np.arange(len(window.time) - follower.num_inside, len(window.time)))
         _save(store, "window", window)
         waiting = events.where(np.flatnonzero(~complete))
         _save(store, "waiting", waiting)

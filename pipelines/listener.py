@@ -15,6 +15,9 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+# Events come within milliseconds; where Spark itself is being stopped, none may come any more.
+LAST_EVENT_SECONDS = 5.0
+
 
 class BatchProgress(NamedTuple):
     """How far a query is, after a batch's results were written."""
@@ -35,11 +38,14 @@ class ProgressListener(StreamingQueryListener):
         batch_seconds: Duration of each batch with records.
         lag: Of each topic partition, records that were there and in no batch, as of the last batch.
         largest_lag: The largest of these so far.
+        ended: Run ids of queries that have ended; nothing comes of these any more.
     """
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._heard = threading.Event()
+        self._all_heard = threading.Condition()
+        self.ended: set[str] = set()
         self._attached = False
         self.committed = -1
         self.state_bytes = 0
@@ -52,10 +58,18 @@ class ProgressListener(StreamingQueryListener):
         self._session.streams.addListener(self)
         self._attached = True
 
-    def detach(self) -> None:
-        """Listen no longer."""
+    def detach(self, run_id: str) -> None:
+        """Listen no longer, after the last event of a query that has ended.
+
+        A script may end here, and Spark would print a trace for an event that nobody takes.
+
+        Args:
+            run_id: That of the query.
+        """
         if self._attached:
             self._attached = False
+            with self._all_heard:
+                self._all_heard.wait_for(lambda: run_id in self.ended, LAST_EVENT_SECONDS)
             self._session.streams.removeListener(self)
 
     def wait(self, seconds: float) -> None:
@@ -88,8 +102,11 @@ class ProgressListener(StreamingQueryListener):
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         """Nothing to keep."""
 
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: ARG002, N802
+    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         """Wake whoever waits."""
+        with self._all_heard:
+            self.ended.add(str(event.runId))
+            self._all_heard.notify_all()
         self._heard.set()
 
 

@@ -17,7 +17,7 @@ from pipelines.query import Query
 Int64s = npt.NDArray[np.int64]
 
 
-@dataclass
+@dataclass(repr=False)
 class QuerySummary:
     """Counts and times of a query.
 
@@ -65,6 +65,18 @@ class QuerySummary:
     emitted_ms: Int64s = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     last_top: list[dict[str, Any]] = field(default_factory=list)
     last_window_start_ms: int | None = None
+
+    def __repr__(self) -> str:
+        """The counts alone: there may be a million windows.
+
+        Example:
+            >>> QuerySummary(on_time=1_200, late=3, windows=40, rows=900)
+            QuerySummary(on_time=1200, late=3, dead=0, windows=40, rows=900)
+        """
+        return (
+            f"QuerySummary(on_time={self.on_time}, late={self.late}, dead={self.dead}, "
+            f"windows={self.windows}, rows={self.rows})"
+        )
 
     @property
     def records(self) -> int:

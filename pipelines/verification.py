@@ -8,6 +8,7 @@ wrong.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import shutil
 import tempfile
@@ -130,8 +131,10 @@ def run_verification(
         for number, ((name, options), partitioner) in enumerate(runs, 1)
     ]
     verdicts: list[Verdict] = []
-    answers = Answers()
-    with tempfile.TemporaryDirectory(prefix="keyspread-verify-") as scratch:
+    with (
+        contextlib.closing(Answers()) as answers,
+        tempfile.TemporaryDirectory(prefix="keyspread-verify-") as scratch,
+    ):
         folder = Path(scratch)
         site = open_site(
             bootstrap=None,
@@ -152,7 +155,6 @@ def run_verification(
                     progress = RunProgress(nowhere, title, 0)
                     verdicts.append(_verdict(config, folder / "runs", opened, progress, answers))
                 bars.update(task, completed=len(configs), unit="")
-    answers.close()
     return verdicts
 
 

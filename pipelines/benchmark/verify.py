@@ -62,10 +62,15 @@ class Answers:
         if self._kept is not None and self._kept[0] == question:
             return self._kept[1:]
         self.close()
-        oracle = Oracle(duckdb.connect(), config, workload)
-        oracle.read_input(marks)
-        records = oracle.num_records()
-        oracle.fill_expected()
+        connection = duckdb.connect()
+        try:
+            oracle = Oracle(connection, config, workload)
+            oracle.read_input(marks)
+            records = oracle.num_records()
+            oracle.fill_expected()
+        except BaseException:
+            connection.close()
+            raise
         self._kept = (question, oracle, records)
         return oracle, records
 

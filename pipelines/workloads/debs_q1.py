@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from partitioners.errors import InputError
 from pipelines.aggregates import SMALLEST, Aggregates, Latest
+from pipelines.per_event import RESOLUTION_MS
 from pipelines.text_input import LineChunk, RejectedLine
 from pipelines.workloads.base import (
     DATA,
@@ -33,7 +34,6 @@ from pipelines.workloads.base import (
 from pipelines.workloads.debs_q1_trips import (
     EVENT_FIELDS,
     LINE_BITS,
-    RESOLUTION_MS,
     Trips,
     event_columns,
     pack_trips,

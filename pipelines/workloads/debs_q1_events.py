@@ -229,6 +229,18 @@ class FrequentRoutes:
         """Trips in the window of the last one."""
         return len(self._times)
 
+    def states(self, packed: Int64s, times: Int64s, changed: Int64s, answers: Int64s) -> Int64s:
+        """See `Follower`.
+
+        Returns:
+            int64[3 + K, m]: line, pick-up, drop-off, and the cells of ten routes as a number each.
+        """
+        times = times[changed]
+        lines, pickups = unpack_trips(packed[changed], times)
+        # The last one stands for no route.
+        cells = np.array([*map(cells_number, self.names), NONE], dtype=np.int64)
+        return np.concatenate([np.stack([lines, pickups, times]), cells[answers].T])
+
     def _number(self, routes: pa.Array) -> Int64s:
         coded = pc.dictionary_encode(routes)
         ids = np.empty(len(coded.dictionary), np.int64)
@@ -246,33 +258,6 @@ class FrequentRoutes:
             leads[: len(self._leads)] = self._leads
             self._leads = leads
         return np.asarray(ids[coded.indices.to_numpy()])
-
-
-def line_of(packed: Int64s) -> Int64s:
-    """The lines of packed trips."""
-    return unpack_trips(packed, np.zeros(len(packed), np.int64))[0]
-
-
-def trip_states(
-    packed: Int64s, times: Int64s, changed: Int64s, routes: FrequentRoutes, tops: Int64s
-) -> Int64s:
-    """The states of `Trips` for the trips that changed the ten.
-
-    Args:
-        packed: int64[n], all trips.
-        times: int64[n], their drop-offs.
-        changed: int64[m], which of them changed the ten.
-        routes: Names the ten.
-        tops: int64[m, K], the ten.
-
-    Returns:
-        int64[3 + K, m]: line, pick-up, drop-off, and the cells of ten routes as a number each.
-    """
-    times = times[changed]
-    lines, pickups = unpack_trips(packed[changed], times)
-    # The last one stands for no route.
-    cells = np.array([*map(cells_number, routes.names), NONE], dtype=np.int64)
-    return np.concatenate([np.stack([lines, pickups, times]), cells[tops].T])
 
 
 def cells_number(route: bytes) -> int:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pipelines.aggregates import Int64s, OfValues
+from pipelines.aggregates import Int64s
+from pipelines.per_event import EachEvent
 
-RESOLUTION_MS = 1_000
-"""Of drop-offs, which are whole seconds."""
+if TYPE_CHECKING:
+    from pipelines.workloads.debs_q1_events import FrequentRoutes
+
 K = 10
 NONE = -1
 """No route, and no pick-up time."""
@@ -56,8 +58,8 @@ def unpack_trips(packed: Int64s, dropoffs_ms: Int64s) -> tuple[Int64s, Int64s]:
 
 
 @dataclass(frozen=True)
-class Trips(OfValues):
-    """Every trip by itself; its states are what `debs_q1_events.trip_states` gives."""
+class Trips(EachEvent):
+    """Every trip by itself; its states are those of `debs_q1_events.FrequentRoutes`."""
 
     columns: ClassVar[tuple[str, ...]] = (
         "line",
@@ -66,6 +68,17 @@ class Trips(OfValues):
         *(f"route{place}" for place in range(1, K + 1)),
     )
     neutral: ClassVar[tuple[int, ...]] = (NONE,) * (3 + K)
+
+    def places(self, packed: Int64s) -> Int64s:
+        """See `EachEvent`: the lines of the trips."""
+        return unpack_trips(packed, np.zeros(len(packed), np.int64))[0]
+
+    def follow(self, window_ms: int) -> FrequentRoutes:
+        """See `EachEvent`."""
+        # Compiled code is loaded only where it is used.
+        from pipelines.workloads.debs_q1_events import FrequentRoutes
+
+        return FrequentRoutes(window_ms)
 
 
 def event_columns(states: npt.NDArray[np.int64]) -> list[pa.Array]:

@@ -74,8 +74,11 @@ def test_windows_over_a_topic_of_ones_own(spark, bootstrap, client_config, make_
         progress, results = query.progress, query.results()
     finally:
         query.stop()
+    # Nothing of Spark's is on its way any more: a script may end here.
+    assert query._query.runId in query._listener.ended
     assert progress.records == 2_000
     assert progress.dead == len(dead)
+    assert len(repr(progress)) < 100
     found = {
         (
             round(row["window_start"].timestamp() * 1000),
