@@ -8,6 +8,8 @@ from pathlib import Path
 
 from partitioners.errors import InputError, KeyspreadError, RunError
 
+DEFAULT_RUNS_DIR = Path("runs")
+
 
 def keyspread_home() -> Path:
     """Say where downloads and the default broker live: `KEYSPREAD_HOME` or `~/.cache/keyspread`.

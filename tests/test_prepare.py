@@ -266,7 +266,7 @@ def test_how_a_run_that_was_stopped_can_go_on(tmp_path: Path) -> None:
 
     assert ended("new", "broker") == ("stopped by SIGTERM", False)
     resume = "stopped by SIGTERM; go on with `keyspread run --resume "
-    assert ended("begun", "checkpoint") == (f"{resume}begun`", True)
-    assert ended("before", "broker", resumed=True) == (f"{resume}before`", True)
-    report = "stopped by SIGTERM; its figures are kept: `keyspread report done`"
+    assert ended("begun", "checkpoint") == (f"{resume}{tmp_path}/begun`", True)
+    assert ended("before", "broker", resumed=True) == (f"{resume}{tmp_path}/before`", True)
+    report = f"stopped by SIGTERM; its figures are kept: `keyspread report {tmp_path}/done`"
     assert ended("done", "checkpoint", "cells") == (report, True)

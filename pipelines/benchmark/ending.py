@@ -9,6 +9,7 @@ from pathlib import Path
 
 from partitioners.errors import InputError, KeyspreadError
 from pipelines.interrupt import Interrupted
+from pipelines.places import DEFAULT_RUNS_DIR
 
 
 @contextlib.contextmanager
@@ -43,7 +44,9 @@ def has_begun(folder: Path) -> bool:
 
 def say_how_to_go_on(error: KeyspreadError | Interrupted, folder: Path) -> None:
     """Add to the sentence of an error what can be done with a run's folder."""
+    # Where runs are kept elsewhere than by default, its name alone would not be found.
+    run = folder.name if folder.parent == DEFAULT_RUNS_DIR else folder
     if has_results(folder):
-        error.args = (f"{error}; its figures are kept: `keyspread report {folder.name}`",)
+        error.args = (f"{error}; its figures are kept: `keyspread report {run}`",)
     else:
-        error.args = (f"{error}; go on with `keyspread run --resume {folder.name}`",)
+        error.args = (f"{error}; go on with `keyspread run --resume {run}`",)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from partitioners.option_values import parse_value
+from pipelines.places import DEFAULT_RUNS_DIR as DEFAULT_RUNS_DIR
 
 Paths = TypeVar("Paths", Path, list[Path], None)
 
@@ -83,7 +84,6 @@ Redact = Annotated[
     bool, typer.Option("--redact", help="Show keys as hashes, so that the output can be shared.")
 ]
 
-DEFAULT_RUNS_DIR = Path("runs")
 DEFAULT_MASTER = "local[2]"
 DEFAULT_METRICS_HOST = "127.0.0.1"
 

@@ -80,7 +80,7 @@ def test_ctrl_c_then_a_lost_commit_then_kill_9_then_resume(
     assert code == 130
     assert out == ""
     folder = the_run(tmp_path)
-    assert f"stopped by SIGINT; go on with `keyspread run --resume {folder.name}`" in err
+    assert f"stopped by SIGINT; go on with `keyspread run --resume {folder}`" in err
     assert "Traceback" not in err
     assert program.survivors() == []
 
