@@ -164,9 +164,9 @@ def _forbidden(sample: Sample, plan: Plan, *, keeps_order: bool) -> str | None:
 
 
 def _why_present(now: Figures, hashed: Figures, best: Figures) -> str:
-    even = "even" if now.imbalance <= WORTH_IT else "not even"
+    even = "even as it is" if now.imbalance <= WORTH_IT else "uneven"
     whole = "" if now.splits_keys else ", and every key is whole"
-    why = [f"the load is {even} as it is (imbalance {now.imbalance:.3f}){whole}"]
+    why = [f"the load is {even} (imbalance {now.imbalance:.3f}){whole}"]
     if best.work < now.work * (1 - _NOISE):
         saved = 1 - best.work / now.work
         why.append(
