@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -126,22 +126,7 @@ def present(sample: Sample, plan: Plan) -> Figures | None:
     load = sample.records_per_partition
     if sample.partitions is None or load is None or len(load) != plan.num_partitions:
         return None
-    ids = sample.stream.ids
-    partials = partials_per_record(
-        sample.stream, sample.partitions, plan.num_partitions, plan.window_ms
-    )
-    partials *= len(ids) / max(sample.num_records, 1)
-    uneven = imbalance(load)
-    replicas = replication_factor(ids.astype(np.uint64), sample.partitions)
-    return Figures(
-        partitioner=PRESENT,
-        splits_keys=replicas > 1,
-        imbalance=uneven,
-        replication_factor=replicas,
-        partials_per_record=partials,
-        records_per_s=0.0,
-        work=1 + uneven + plan.merge_cost * partials,
-    )
+    return _judged(PRESENT, sample.stream, sample.partitions, load, sample.num_null, plan)
 
 
 def options_of(name: str, window_ms: int) -> dict[str, Any]:
@@ -189,16 +174,34 @@ def _figures(name: str, stream: Stream, num_null: int, plan: Plan) -> Figures:
             out[mine] = part
         seconds.append(time.perf_counter() - started)
     counts = partition_counts(out, plan.num_partitions) + num_null / plan.num_partitions
-    partials = partials_per_record(stream, out, plan.num_partitions, plan.window_ms)
-    partials *= len(out) / max(len(out) + num_null, 1)
-    uneven = imbalance(counts)
+    figures = _judged(name, stream, out, counts, num_null, plan)
+    return replace(
+        figures,
+        splits_keys=kind.traits.splits_keys,
+        records_per_s=len(out) / min(seconds) if seconds else 0.0,
+    )
+
+
+def _judged(
+    name: str,
+    stream: Stream,
+    partitions: npt.NDArray[np.int32],
+    load: npt.ArrayLike,
+    num_null: int,
+    plan: Plan,
+) -> Figures:
+    """What follows from where the records of a stream are, and from the load of all partitions."""
+    partials = partials_per_record(stream, partitions, plan.num_partitions, plan.window_ms)
+    partials *= len(partitions) / max(len(partitions) + num_null, 1)
+    uneven = imbalance(load)
+    replicas = replication_factor(stream.ids.astype(np.uint64), partitions)
     return Figures(
         partitioner=name,
-        splits_keys=kind.traits.splits_keys,
+        splits_keys=replicas > 1,
         imbalance=uneven,
-        replication_factor=replication_factor(stream.ids.astype(np.uint64), out),
+        replication_factor=replicas,
         partials_per_record=partials,
-        records_per_s=len(out) / min(seconds) if seconds else 0.0,
+        records_per_s=0.0,
         work=1 + uneven + plan.merge_cost * partials,
     )
 

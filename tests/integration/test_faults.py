@@ -113,9 +113,10 @@ def test_stopped_while_it_starts(
     program.wait_until(lambda: len(program.family) >= num_children, "its child processes")
     code, _, err = program.stop(number)
     assert code == 128 + number
-    assert f"stopped by {number.name}" in err
+    assert err.endswith(f"keyspread: stopped by {number.name}\n")
     assert "Traceback" not in err
     assert program.survivors() == []
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -133,7 +134,7 @@ def test_ctrl_c_when_all_is_computed(
     program.wait_for_line(line)
     code, _, err = program.stop(signal.SIGINT)
     assert code == 130
-    assert f"`keyspread {verb} {the_run(tmp_path).name}`" in err
+    assert f"`keyspread {verb} {the_run(tmp_path)}`" in err
     assert "Traceback" not in err
     assert program.survivors() == []
     then = Program(*verb.split(), the_run(tmp_path).name, "--runs-dir", tmp_path)

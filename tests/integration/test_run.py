@@ -166,6 +166,7 @@ def test_a_run_prints_what_it_measured(site: Site, tmp_path: Path) -> None:
         assert words in text
     assert "top 10" in text
     assert "key-1" in text
+    assert "b'" not in text
 
 
 def test_a_topic_that_is_gone_or_changed_cannot_be_resumed(site: Site, make_topic: Any) -> None:
