@@ -26,13 +26,14 @@ from pipelines.batch_sink import BatchSink
 from pipelines.combine import Combiner
 from pipelines.dead_letter_topic import DeadLetterTopic
 from pipelines.events import EventReducer, PerEvent
-from pipelines.java_client import require_partitions
+from pipelines.java_client import check_topic
 from pipelines.listener import BatchProgress, ProgressListener
 from pipelines.panes import Windows
 from pipelines.plan import WindowPlan
 from pipelines.processor import ShardProcessor
 from pipelines.query import Query
 from pipelines.reduce import ShardReducer
+from pipelines.session import arrow_batches
 from pipelines.sessions import SessionReducer, Sessions, with_times
 from pipelines.shards import shard_labels
 from pipelines.sinks import ParquetSink, ResultWriter, Sink
@@ -301,7 +302,7 @@ def start(
         del pinned["num_partitions"]
     client = {**(kafka_options or {}), "bootstrap.servers": bootstrap}
     # With too few the query would never end.
-    require_partitions(spark, client, topic, num_partitions)
+    max_message_bytes = check_topic(spark, client, topic, num_partitions)
     into = (ParquetSink(results_dir),) if sinks is None else tuple(sinks)
     writer = ResultWriter(into, workload, plan.windows, emit, k, update_ms > 0)
     for each in into:
@@ -328,6 +329,8 @@ def start(
     # A session of its own: the number of state partitions is not the next query's affair.
     session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", str(num_shards))
+    for name, value in arrow_batches(max_message_bytes).items():
+        session.conf.set(name, value)
     source = (
         session.readStream.format("kafka")
         .option("subscribe", topic)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -48,9 +49,9 @@ def java_client_settings(kafka: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
-def require_partitions(
+def check_topic(
     spark: SparkSession, settings: Mapping[str, str], topic: str, num_partitions: int
-) -> None:
+) -> int | None:
     """See that a topic is there with the partitions a query is started for.
 
     It is asked with the client, and so with the settings, that Spark will read it with.
@@ -60,6 +61,9 @@ def require_partitions(
         settings: Of the Java client, `bootstrap.servers` among them.
         topic: Its name.
         num_partitions: What it has to have.
+
+    Returns:
+        How many bytes a batch of its records has at most; None where the servers do not tell.
 
     Raises:
         InputError: There is no such topic, it has another number, or no server answers.
@@ -76,6 +80,7 @@ def require_partitions(
         seconds = jvm.java.util.concurrent.TimeUnit.SECONDS
         described = admin.describeTopics(names).allTopicNames().get(ANSWER_SECONDS, seconds)
         have = int(described[topic].partitions().size())
+        max_message_bytes = _max_message_bytes(jvm, admin, topic)
     except Py4JJavaError as error:
         reason = str(error.java_exception)
         if "UnknownTopicOrPartition" in reason:
@@ -92,6 +97,20 @@ def require_partitions(
             f"topic {topic} has {have} partitions, not {num_partitions}: say {have}, or name "
             "another topic"
         )
+    return max_message_bytes
+
+
+def _max_message_bytes(jvm: Any, admin: Any, topic: str) -> int | None:
+    resources = jvm.org.apache.kafka.common.config.ConfigResource
+    resource = resources(resources.Type.TOPIC, topic)
+    seconds = jvm.java.util.concurrent.TimeUnit.SECONDS
+    try:
+        asked = admin.describeConfigs(jvm.java.util.Collections.singleton(resource)).all()
+        entry = asked.get(ANSWER_SECONDS, seconds)[resource].get("max.message.bytes")
+    except Py4JJavaError:
+        # To read a topic does not take the right to see its settings.
+        return None
+    return None if entry is None else int(entry.value())
 
 
 def _jaas(mechanism: str, kafka: Mapping[str, str]) -> str:

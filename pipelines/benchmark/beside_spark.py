@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import psutil
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.streaming.query import StreamingQuery
@@ -31,6 +33,8 @@ from pipelines.punctuation import END_MS, encode_watermark
 from pipelines.query import Query
 
 SAMPLE_SECONDS = 0.2
+# Topics as other brokers make them: ours lets larger records in.
+KAFKA_DEFAULTS = {"max.message.bytes": str(1_048_588)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +104,7 @@ class BesideSpark:
         """
         self.say(f"filling topic {name}")
         topic = self._topic(name)
-        ensure_topic(self.site.settings, topic, self.num_partitions)
+        ensure_topic(self.site.settings, topic, self.num_partitions, topic_config=KAFKA_DEFAULTS)
         sender = TopicSender(self.site.settings, topic, self.num_partitions)
         clock = WatermarkClock(slide_ms=watermark_ms, lateness_ms=0, every_records=every_records)
         content = TopicContent([create(partitioner, self.num_partitions)], clock)
@@ -179,9 +183,12 @@ class BesideSpark:
         query.awaitTermination(limit_seconds)  # type: ignore[arg-type]
         seconds = time.perf_counter() - started
         stopped = query.isActive
-        query.stop()
         spark = self.site.spark
-        spark.sparkContext.cancelAllJobs()
+        while query.isActive:
+            # Spark gives up waiting for a query that ends its job first; so the job goes first.
+            spark.sparkContext.cancelAllJobs()
+            with contextlib.suppress(Py4JJavaError):
+                query.stop()
         files: list[str] = []
         rows = 0
         if any((folder / "results").glob("*.parquet")):
