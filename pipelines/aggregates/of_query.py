@@ -28,6 +28,7 @@ class Aggregates:
             smallest bytes first, the null key before all.
 
     Example:
+        >>> from pipelines.aggregates import Sum
         >>> Aggregates(Sum("total", "x")).names
         ('count', 'total.high', 'total.low')
     """
