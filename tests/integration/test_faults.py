@@ -71,7 +71,7 @@ def resumed_and_exact(runs: Path) -> None:
     assert not (folder / "broker").exists()
 
 
-def test_ctrl_c_then_a_lost_commit_then_kill_9_then_resume(
+def test_ctrl_c_then_a_lost_commit_then_kill_9_twice_then_resume(
     stream: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     program = started(stream, tmp_path, "--rate", SLOW_RATE, "--batch-records", 5_000)
@@ -88,20 +88,28 @@ def test_ctrl_c_then_a_lost_commit_then_kill_9_then_resume(
     last.unlink()
     last.with_name(f".{last.name}.crc").unlink(missing_ok=True)
     resume = ("run", "--resume", folder.name, "--runs-dir", str(tmp_path))
-    program = Program(*resume)
-    program.wait_until(
-        lambda: int(committed(tmp_path)[-1].name) > int(last.name),
-        "a batch more",
-    )
-    with pytest.raises(SystemExit) as refused:
-        main(resume)
-    assert refused.value.code == 2
-    assert f"is live (process {program.process.pid})" in capfd.readouterr().err
-    code, _, _ = program.stop(signal.SIGKILL)
-    assert code == -signal.SIGKILL
 
+    def refused(*more: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            main([*resume, *more])
+        assert ended.value.code == 2
+        return capfd.readouterr().err
+
+    done = int(last.name)
+    for _ in range(2):
+        program = Program(*resume)
+        program.wait_until(
+            lambda done=done: int(committed(tmp_path)[-1].name) > done,  # type: ignore[misc]
+            "a batch more",
+        )
+        assert f"is live (process {program.process.pid})" in refused()
+        code, _, _ = program.stop(signal.SIGKILL)
+        assert code == -signal.SIGKILL
+        assert program.survivors() == []
+        done = int(committed(tmp_path)[-1].name)
+
+    assert "--shards" in refused("--shards", "4")
     resumed_and_exact(tmp_path)
-    assert program.survivors() == []
 
 
 @pytest.mark.parametrize(("num_children", "number"), [(1, signal.SIGINT), (2, signal.SIGTERM)])
