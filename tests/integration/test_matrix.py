@@ -234,6 +234,25 @@ def test_keys_are_on_several_partitions_within_a_window(
     assert max(map(len, partitions.values())) > 1
 
 
+def test_a_key_of_dalton_turns_hot_within_a_window(streams: dict[int, Stream]) -> None:
+    """Whole at first, split later in the same window; its results are exact all the same, above."""
+    case = max(case for case in SPLIT if case.partitioner == "dalton")
+    sent = Collected(case.num_partitions)
+    replayed(streams[case.num_records].path, case, sent)
+    times: dict[bytes, list[list[int]]] = {}
+    for partition, rows in enumerate(sent.partitions):
+        for key, value in rows:
+            if key is not None:
+                own = times.setdefault(key, [[] for _ in sent.partitions])
+                own[partition].append(int((value or b"").split(b",")[0]))
+    hot = max(times.values(), key=lambda own: sum(map(len, own)))
+    first = min(min(each) for each in hot if each)
+    home = next(each for each in hot if each and min(each) == first)
+    elsewhere = min(min(each) for each in hot if each and each is not home)
+    assert first // WINDOW_MS == elsewhere // WINDOW_MS
+    assert sum(time_ms < elsewhere for time_ms in home) > 10
+
+
 def until(rows: list[Row], time_ms: int) -> int:
     """Count the rows of a partition up to its first watermark past a time."""
     for place, (key, value) in enumerate(rows):
