@@ -151,7 +151,7 @@ class BesideSpark:
         if summary.records != self.num_records[name] or summary.late:
             raise RunError(f"{summary.records:,} records counted, {summary.late:,} of them late")
         return {
-            **self._figures(name, seconds, summary.rows),
+            **self._figures(self.num_records[name], seconds, summary.rows),
             "windows": summary.windows,
             "partial_rows": summary.partial_rows,
             "batch_seconds": summary.batch_seconds,
@@ -171,7 +171,8 @@ class BesideSpark:
             name: The topic.
             form: The query.
             windows: Its windows.
-            limit_seconds: Spark is stopped after so long; its rate is then at most the one given.
+            limit_seconds: Spark is stopped after so long; its rate, with all of the batch that it was
+                at, is then at most the one given.
 
         Returns:
             Figures, `stopped`, and `results`: the files that Spark has committed.
@@ -195,8 +196,12 @@ class BesideSpark:
             frame = spark.read.parquet(str(folder / "results"))
             files, rows = frame.inputFiles(), frame.count()
         progress = query.recentProgress
+        records = self.num_records[name]
+        if stopped:
+            # Of what it was at when it was stopped, Spark may have read the most and written none.
+            records = min(records, (len(progress) + 1) * self.batch_records)
         return {
-            **self._figures(name, seconds, rows),
+            **self._figures(records, seconds, rows),
             "stopped": stopped,
             "batch_seconds": [each.batchDuration / 1000 for each in progress],
             "dropped": sum(s.numRowsDroppedByWatermark for p in progress for s in p.stateOperators),
@@ -241,9 +246,9 @@ class BesideSpark:
     def _topic(self, name: str) -> str:
         return f"{name}-{self.suffix}"
 
-    def _figures(self, name: str, seconds: float, rows: int) -> dict[str, Any]:
-        rate = self.num_records[name] / seconds
-        return {"seconds": seconds, "records_per_s": rate, "result_rows": rows}
+    @staticmethod
+    def _figures(records: int, seconds: float, rows: int) -> dict[str, Any]:
+        return {"seconds": seconds, "records_per_s": records / seconds, "result_rows": rows}
 
     def _new_folder(self) -> Path:
         return Path(tempfile.mkdtemp(dir=self.folder))
