@@ -171,8 +171,8 @@ class BesideSpark:
             name: The topic.
             form: The query.
             windows: Its windows.
-            limit_seconds: Spark is stopped after so long; its rate, with all of the batch that it was
-                at, is then at most the one given.
+            limit_seconds: Spark is stopped after so long; its rate, with all of the batch that it
+                was at, is then at most the one given.
 
         Returns:
             Figures, `stopped`, and `results`: the files that Spark has committed.
