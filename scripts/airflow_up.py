@@ -63,6 +63,10 @@ def environment(port: int, bootstrap: str) -> dict[str, str]:
         # A task is given a new token as long as its heartbeats come in time; a day is on the safe
         # side for a machine that a cell keeps busy.
         "AIRFLOW__EXECUTION_API__JWT_EXPIRATION_TIME": "86400",
+        # The scheduler may be up before the API server: runs that a stop left open go on then, and
+        # five tries (the default) are over in nine seconds.
+        "AIRFLOW__WORKERS__EXECUTION_API_RETRIES": "30",
+        "AIRFLOW__WORKERS__EXECUTION_API_RETRY_WAIT_MAX": "5",
         "AIRFLOW__DAG_PROCESSOR__REFRESH_INTERVAL": "30",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
         "KEYSPREAD_BIN": str(ROOT / ".venv" / "bin" / "keyspread"),
