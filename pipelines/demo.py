@@ -112,7 +112,7 @@ def _run_all(
     from pipelines.benchmark.verify import Answers
 
     # Both runs of a workload must have the same: the oracle is asked once.
-    with contextlib.closing(Answers()) as answers:
+    with contextlib.closing(Answers(runs_dir)) as answers:
         for config in configs:
             folder = make_run_folder(runs_dir, config)
             with RunLock(folder), progress_bars(console, shown=not quiet) as bars:

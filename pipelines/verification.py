@@ -34,8 +34,12 @@ if TYPE_CHECKING:
 
 PARTITIONS = 4
 EXACT = "exact"
-# Options that make another query of a workload.
-FORMS = ("whole", "per_event")
+# Options that make another query of a workload, or compute it another way.
+FORMS: tuple[tuple[str, Any], ...] = (
+    ("whole", True),
+    ("per_event", True),
+    ("algorithm", "greedy"),
+)
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,7 @@ def cases(workloads: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
             raise InputError(f'no workload "{name}" with data that ships: {nearest(name, shipped)}')
         chosen.append((name, {}))
         known = inspect.signature(WORKLOADS[name]).parameters
-        chosen += [(name, {form: True}) for form in FORMS if form in known]
+        chosen += [(name, {option: value}) for option, value in FORMS if option in known]
     return chosen
 
 
@@ -132,8 +136,8 @@ def run_verification(
     ]
     verdicts: list[Verdict] = []
     with (
-        contextlib.closing(Answers()) as answers,
         tempfile.TemporaryDirectory(prefix="keyspread-verify-") as scratch,
+        contextlib.closing(Answers(Path(scratch))) as answers,
     ):
         folder = Path(scratch)
         site = open_site(

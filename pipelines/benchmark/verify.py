@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import psutil
 
+from partitioners.errors import RunError
 from pipelines.benchmark.oracle import SHOWN_DIFFERENCES, Oracle
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.replay import ReplayReport
@@ -17,6 +21,12 @@ from pipelines.workloads.base import Workload
 
 if TYPE_CHECKING:
     from pipelines.summary import QuerySummary
+
+# The oracle runs beside Spark and the broker; what it cannot hold in its share of the memory goes
+# to disk.
+MEMORY_SHARE = 4
+LEAST_MEMORY_BYTES = 2 << 30
+SPILL_PREFIX = ".oracle-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +51,18 @@ class Answers:
     """The oracle's answers, kept for runs that have the same input, windows and watermarks.
 
     What a run expects does not depend on partitioner, partitions, sources or shards.
+
+    Args:
+        folder: Where what does not fit into memory goes meanwhile; nothing of it stays. Left out:
+            the system's folder for such files.
+        memory_bytes: What the oracle may hold in memory; left out: a quarter of the machine's, and
+            at least 2 GiB.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None, memory_bytes: int | None = None) -> None:
+        self.folder = folder or Path(tempfile.gettempdir())
+        self.memory_bytes = memory_bytes or memory_share()
+        self._spilled: tempfile.TemporaryDirectory[str] | None = None
         self._kept: tuple[object, Oracle, int] | None = None
 
     def oracle(self, config: RunConfig, workload: Workload, marks: Sequence[Any]) -> Any:
@@ -62,7 +81,13 @@ class Answers:
         if self._kept is not None and self._kept[0] == question:
             return self._kept[1:]
         self.close()
-        connection = duckdb.connect()
+        self._spilled = tempfile.TemporaryDirectory(prefix=SPILL_PREFIX, dir=self.folder)
+        connection = duckdb.connect(
+            config={
+                "memory_limit": f"{self.memory_bytes}B",
+                "temp_directory": self._spilled.name,
+            }
+        )
         try:
             oracle = Oracle(connection, config, workload)
             oracle.read_input(marks)
@@ -70,6 +95,7 @@ class Answers:
             oracle.fill_expected()
         except BaseException:
             connection.close()
+            self.close()
             raise
         self._kept = (question, oracle, records)
         return oracle, records
@@ -79,6 +105,14 @@ class Answers:
         if self._kept is not None:
             self._kept[1].connection.close()
             self._kept = None
+        if self._spilled is not None:
+            self._spilled.cleanup()
+            self._spilled = None
+
+
+def memory_share() -> int:
+    """Bytes of memory an oracle may fill on this machine."""
+    return max(LEAST_MEMORY_BYTES, psutil.virtual_memory().total // MEMORY_SHARE)
 
 
 def verify(
@@ -98,9 +132,16 @@ def verify(
         report: What was sent.
         summary: What the query counted.
         answers: Where the oracle's answers are kept for the next run.
+
+    Raises:
+        RunError: Neither memory nor disk hold what the oracle needs.
     """
     differences = _count_differences(report, summary)
-    kept = answers or Answers()
+    if answers is None:
+        # A run that was killed while it was compared left its own.
+        for left in results_dir.parent.glob(f"{SPILL_PREFIX}*"):
+            shutil.rmtree(left, ignore_errors=True)
+    kept = answers or Answers(results_dir.parent)
     sizes_ms = [size_ms for size_ms, _ in config.windows]
     windows, tops = 0, []
     try:
@@ -123,6 +164,11 @@ def verify(
             differences=differences[:SHOWN_DIFFERENCES],
             last_top=tops[0],
         )
+    except duckdb.OutOfMemoryException as error:
+        raise RunError(
+            f"the oracle of {config.workload} fits neither into {kept.memory_bytes >> 20:,} MiB of "
+            f"memory nor onto the disk of {kept.folder}: free some space, or compare less input"
+        ) from error
     finally:
         if answers is None:
             kept.close()

@@ -35,6 +35,8 @@ def test_all_workloads_and_partitioners_are_run_unless_named() -> None:
     whole = [name for name, options in cases([]) if options == {"whole": True}]
     assert sorted(whole) == ["tpch-q1", "tpch-q3", "tpch-q6"]
     assert ("debs-q1", {"per_event": True}) in cases([])
+    assert [options for _, options in cases(["clustering"])] == [{}, {"algorithm": "greedy"}]
+    assert len(cases([])) == 18
     assert known_partitioners([]) == list(PARTITIONERS)
     with pytest.raises(InputError, match='did you mean "gcm-q2"'):
         cases(["gmc-q2"])

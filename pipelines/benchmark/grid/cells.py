@@ -141,7 +141,7 @@ def run_cells(
         Interrupted: Ctrl-C or SIGTERM; nothing is left of the cell that was being run.
     """
     waiting = deque(numbers)
-    answers = Answers()
+    answers = Answers(grid.path)
     scratch = grid.path / "work" / "site"
     with (
         RunLock(grid.path) as lock,
