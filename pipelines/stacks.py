@@ -12,9 +12,10 @@ as many windows as overlap (r). In the windows of block b live partials of block
     partial in [3, 6)             ========   leaves at 6: block 2
     window 3: the suffix of block 1 from those that leave after 3, and the prefix of block 2
 
-All is done by scans over arrays, with about two combines for each partial when it enters, two more
-when its block turns, and one for each value of a window. A partial that is late for its first
-windows is in no block; such are few, and are combined with each value they belong to.
+All is done by scans over arrays, with about two combines for each partial when it enters, up to
+four more when its block turns, and one for each of the two values it changes, so about eight in
+all whatever r is. A partial that is late for its first windows is in no block; such are few, and
+are combined with each value they belong to.
 """
 
 from __future__ import annotations

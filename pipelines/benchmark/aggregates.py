@@ -105,18 +105,26 @@ class AggregateFigures:
 
 
 @dataclass
-class _Store:
+class DictStore:
     """A state store in a dict."""
 
     values: dict[str, bytes] = field(default_factory=dict)
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of all values."""
+        return sum(map(len, self.values.values()))
+
     def get(self, name: str) -> bytes | None:
+        """See `pending.Store`."""
         return self.values.get(name)
 
     def put(self, name: str, value: bytes) -> None:
+        """See `pending.Store`."""
         self.values[name] = value
 
     def remove(self, name: str) -> None:
+        """See `pending.Store`."""
         del self.values[name]
 
 
@@ -141,7 +149,7 @@ def run_aggregates_bench(
     for name in names:
         if name not in CASES:
             raise InputError(f'there is no aggregate "{name}": {nearest(name, list(CASES))}')
-    batches = _stream(num_records)
+    batches = zipf_batches(num_records)
     measured: dict[str, tuple[float, float]] = {}
     for name in dict.fromkeys((BASE, *(names or CASES))):
         best = (np.inf, np.inf)
@@ -165,7 +173,9 @@ def run_aggregates_bench(
     ]
 
 
-def _stream(num_records: int) -> list[pa.RecordBatch]:
+def zipf_batches(
+    num_records: int, records_per_batch: int = RECORDS_PER_BATCH
+) -> list[pa.RecordBatch]:
     """Records `ts,key,x` with watermark records at the end of each batch."""
     keys = zipf(num_records, NUM_KEYS, 1.4).keys.cast(pa.binary()).to_pylist()
     times = (np.arange(num_records, dtype=np.int64) * HOUR_MS // num_records).tolist()
@@ -174,8 +184,8 @@ def _stream(num_records: int) -> list[pa.RecordBatch]:
         b"%d,%b,%d" % (time, key, x) for time, key, x in zip(times, keys, xs.tolist(), strict=True)
     ]
     batches = []
-    for low in range(0, num_records, RECORDS_PER_BATCH):
-        high = min(low + RECORDS_PER_BATCH, num_records)
+    for low in range(0, num_records, records_per_batch):
+        high = min(low + records_per_batch, num_records)
         mark = END_MS if high == num_records else times[high]
         rows = {
             "key": pa.array([*keys[low:high], None], type=pa.binary()),
@@ -186,15 +196,22 @@ def _stream(num_records: int) -> list[pa.RecordBatch]:
     return batches
 
 
-def _measure(aggregate: Aggregate, batches: Sequence[pa.RecordBatch]) -> tuple[float, float]:
-    """Seconds of combiner and reducer."""
+def stages_of(
+    aggregate: Aggregate, windows: Windows, emit: str = "all"
+) -> tuple[Combiner, ShardReducer]:
+    """The combiner and the reducer of one aggregate, for one shard and one topic partition."""
     query = KeyedSum()
     own = () if isinstance(aggregate, Count) else (aggregate,)
     vars(query)["aggregates"] = Aggregates(*own)
-    plan = WindowPlan.of(Windows.of("30 min", "1 min"), query.aggregates)
-    combiner = Combiner(query, plan, num_shards=1)
-    reducer = ShardReducer(query.aggregates, plan, 1, "all", 10)
-    store = _Store()
+    plan = WindowPlan.of(windows, query.aggregates)
+    reducer = ShardReducer(query.aggregates, plan, 1, emit, 10)
+    return Combiner(query, plan, num_shards=1), reducer
+
+
+def _measure(aggregate: Aggregate, batches: Sequence[pa.RecordBatch]) -> tuple[float, float]:
+    """Seconds of combiner and reducer."""
+    combiner, reducer = stages_of(aggregate, Windows.of("30 min", "1 min"))
+    store = DictStore()
     combine = reduce_ = 0.0
     for batch in batches:
         started = time.perf_counter()
