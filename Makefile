@@ -63,6 +63,10 @@ test-airflow: setup ## Pass the tests of the DAGs in Airflow
 test-browser: setup ## Pass the tests of the report in Chromium
 	@$(BIN)/python -m pytest -m browser tests/browser $(PYTEST_ARGS)
 
+.PHONY: tpch-sf1
+tpch-sf1: setup ## Hold whole-table Q1, Q3, Q6 at scale 1 against TPC's answers (minutes; makes the data)
+	@$(BIN)/python scripts/tpch_sf1.py $(DATA)
+
 ##@ Develop
 .PHONY: setup
 setup: ## Make .venv from the lock files; see to a Java 17 or 21
