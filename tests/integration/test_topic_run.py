@@ -78,6 +78,7 @@ def test_windows_over_a_topic_of_ones_own(spark, bootstrap, client_config, make_
     assert query._query.runId in query._listener.ended
     assert progress.records == 2_000
     assert progress.dead == len(dead)
+    assert progress.on_time + progress.late + progress.dead == 2_000 + len(dead)
     assert len(repr(progress)) < 100
     found = {
         (
