@@ -29,6 +29,8 @@ TIMESTAMP = "timestamp_ms"
 class Aggregate(ABC):
     """One aggregate of a query; a user's own derives from it.
 
+    To accumulate a record is to `create` its state and to `combine` that with the states before.
+
     Attributes:
         name: Its column in the results.
         columns: Suffixes of its state columns; one without a name has the aggregate's.
