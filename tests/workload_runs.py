@@ -68,10 +68,14 @@ def run_workload(
     partitions: int = 3,
     shards: int = 2,
     batch_records: int = 5_000,
+    held_back: int | None = None,
     options: dict[str, Any] | None = None,
     **settings: Any,
 ) -> Outcome:
-    """Run a workload over files, given lines, or what it ships, and ask its oracle."""
+    """Run a workload over files, given lines, or what it ships, and ask its oracle.
+
+    A partition held back is read when all of the others has been.
+    """
     workload = create_workload(name, **(options or {}))
     if lines:
         inputs = [folder / "lines.txt"]
@@ -104,13 +108,18 @@ def run_workload(
     engine = Engine(
         workload, make_windows(config), results, partitions, shards, config.emit, config.top
     )
+    order = np.array(topic.order)
+    waits = order == held_back
     at = [0] * partitions
-    for low in range(0, len(topic.order), batch_records):
-        arrived = np.bincount(topic.order[low : low + batch_records], minlength=partitions)
-        ends = [begin + int(count) for begin, count in zip(at, arrived, strict=True)]
-        parts = zip(topic.partitions, at, ends, strict=True)
-        engine.batch([rows[begin:end] for rows, begin, end in parts])
-        at = ends
+    for messages in (order[~waits], order[waits]):
+        for low in range(0, len(messages), batch_records):
+            arrived = np.bincount(messages[low : low + batch_records], minlength=partitions)
+            ends = [begin + int(count) for begin, count in zip(at, arrived, strict=True)]
+            parts = zip(topic.partitions, at, ends, strict=True)
+            engine.batch([rows[begin:end] for rows, begin, end in parts])
+            at = ends
+        if held_back is not None and not at[held_back]:
+            assert engine.summary.windows == 0, "no window closes before all partitions are there"
     comparison = verify(config, workload, results, report, engine.summary)
     letters = dead.path.read_text().splitlines() if dead.count else []
     return Outcome(comparison, report, results, [json.loads(line) for line in letters])
