@@ -76,7 +76,7 @@ class Verdict:
 
 
 def cases(workloads: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
-    """The workloads to run, with their options: those that have another form twice.
+    """The workloads to run, with their options: those that have another form once more for it.
 
     Args:
         workloads: Names; none: all that ship data.

@@ -21,6 +21,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+from debs_rates import Store
 
 from pipelines.combine import Combiner
 from pipelines.datasets.tpch import prepare_tpch
@@ -60,18 +61,6 @@ COLUMNS = {
         "10 l_shipdate DATE",
     ),
 }
-
-
-class Store(dict[str, bytes]):
-    """A state store in a dict."""
-
-    def put(self, name: str, value: bytes) -> None:
-        """See `pending.Store`."""
-        self[name] = value
-
-    def remove(self, name: str) -> None:
-        """See `pending.Store`."""
-        del self[name]
 
 
 class InProcess:
