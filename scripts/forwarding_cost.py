@@ -1,8 +1,8 @@
 """What key forwarding could save: the parts of the reducer's addition of changes, timed.
 
 One shard gets the changes of a batch: 1M records of Zipf(1.4) over 10,000 keys and 30 panes, dealt
-to 8 partitions by `dalton`; every partial enters a window and leaves another. Prints milliseconds of
-processor time, the best of ten. See docs/decisions/0010-key-forwarding.md.
+to 8 partitions by `dalton`; every partial enters a window and leaves another. Prints milliseconds
+of processor time, the best of ten. See docs/decisions/0010-key-forwarding.md.
 """
 
 from __future__ import annotations
