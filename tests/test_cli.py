@@ -181,7 +181,7 @@ def test_a_runs_folder_that_cannot_be_made(
 ) -> None:
     code, _, err = keyspread("run", "wordcount", "--input", words, "--runs-dir", words / "runs")
     assert code == 2
-    assert "Not a directory; name another folder with --runs-dir" in err
+    assert "words.txt is a file, not a folder: name another folder with --runs-dir" in err
 
 
 # Runs one command after the other in one process, as the imports take seconds: a line of JSON

@@ -118,7 +118,7 @@ def test_rows_of_two_topic_partitions_in_one_task_are_refused() -> None:
         *arrow_batches([record(1, b"a")], 0, 10),
         *arrow_batches([record(1, b"a")], 1, 10),
     ]
-    with pytest.raises(RunError, match="topic partitions 1 and 1"):
+    with pytest.raises(RunError, match="topic partitions 0 and 1"):
         list(Combiner(KeyedSum(), WINDOWS, 1).run(batches))
 
 
