@@ -46,6 +46,16 @@ def _printable(character: str) -> str:
     return character.encode("unicode_escape").decode()
 
 
+def readable(value: object) -> object:
+    """Give a value of a result as people read it: bytes as a key's name, others as they are.
+
+    Example:
+        >>> readable(b"user-7"), readable(7)
+        ('user-7', 7)
+    """
+    return show_key(value) if isinstance(value, bytes) else value
+
+
 def redact_key(key: object) -> str:
     """Write a key as a part of its SHA-256, the same in every report.
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pipelines.benchmark.aggregates import DictStore
 from pipelines.combine import Combiner
 from pipelines.events import EventReducer, PerEvent
 from pipelines.panes import Windows
@@ -35,18 +36,6 @@ FORMS: dict[str, tuple[str, dict[str, Any], int]] = {
     "q2": ("debs-q2", {}, 5),
 }
 TRIPS_PER_HOUR = 10_614
-
-
-class Store(dict[str, bytes]):
-    """A state store in a dict."""
-
-    def put(self, name: str, value: bytes) -> None:
-        """See `pending.Store`."""
-        self[name] = value
-
-    def remove(self, name: str) -> None:
-        """See `pending.Store`."""
-        del self[name]
 
 
 def records(workload: Workload, width: int, repetitions: int) -> pa.Table:
@@ -107,7 +96,7 @@ def run(workload: Workload, table: pa.Table, partitions: int) -> tuple[float, fl
         windows = Windows(workload.default_window_ms, workload.default_slide_ms)
         plan = WindowPlan.of(windows, workload.aggregates)
         reducer = ShardReducer(workload.aggregates, plan, partitions, "top", 10)
-    combiner, store = Combiner(workload, plan, 1), Store()
+    combiner, store = Combiner(workload, plan, 1), DictStore()
     targets = np.random.default_rng(1).integers(0, partitions, len(table))
     combine = reduce_ = 0.0
     blobs = 0

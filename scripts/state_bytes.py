@@ -11,35 +11,16 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
-from pipelines.aggregates import Aggregate, Int64s, Sum
-from pipelines.aggregates.base import SMALLEST
-from pipelines.benchmark.aggregates import DictStore, stages_of, zipf_batches
+from pipelines.aggregates import Sum
+from pipelines.benchmark.aggregates import CountedMax, DictStore, stages_of, zipf_batches
 from pipelines.panes import Windows
 
 SLIDES = ("30 min", "5 min", "1 min", "10 s", "1 s")
-
-
-@dataclass(frozen=True)
-class CountedMax(Aggregate):
-    """A maximum as a user writes it, which counts the elements it combines."""
-
-    combined: list[int] = field(default_factory=list)
-    neutral = (SMALLEST,)
-
-    def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
-        """See `Aggregate`."""
-        return [columns["x"]]
-
-    def combine(self, a: Int64s, b: Int64s) -> Int64s:
-        """See `Aggregate`."""
-        self.combined.append(a.shape[1])
-        return np.maximum(a, b)
 
 
 @dataclass(frozen=True)

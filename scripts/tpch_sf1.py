@@ -21,8 +21,8 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
-from debs_rates import Store
 
+from pipelines.benchmark.aggregates import DictStore
 from pipelines.combine import Combiner
 from pipelines.datasets.tpch import prepare_tpch
 from pipelines.panes import Windows
@@ -74,7 +74,7 @@ class InProcess:
         self.reducer = ShardReducer(workload.aggregates, plan, PARTITIONS, self.emit, K)
         sinks = (ParquetSink(results),)
         self.writer = ResultWriter(sinks, workload, plan.windows, self.emit, K)
-        self.stores: list[Any] = [Store() for _ in range(SHARDS)]
+        self.stores: list[Any] = [DictStore() for _ in range(SHARDS)]
         self.batches = 0
 
     def batch(self, keys: pa.Array, values: pa.Array) -> None:

@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipelines.aggregates import Aggregate, Int64s, Max, Sum
-from pipelines.benchmark.aggregates import DictStore, stages_of, zipf_batches
+from pipelines.aggregates import Aggregate, Max, Sum
+from pipelines.benchmark.aggregates import CountedMax, DictStore, stages_of, zipf_batches
 from pipelines.panes import Windows
 from pipelines.punctuation import encode_watermark
 
 SLIDES = ("1 min", "10 s", "1 s", "100 ms")
 MOST_COMBINES = 10
-
-
-@dataclass(frozen=True)
-class CountedMax(Aggregate):
-    """A user's own without `deduct`."""
-
-    combined: list[int] = field(default_factory=list)
-    neutral = (-(2**63),)
-
-    def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
-        return [columns["x"]]
-
-    def combine(self, a: Int64s, b: Int64s) -> Int64s:
-        self.combined.append(a.shape[1])
-        return np.maximum(a, b)
 
 
 def rounds_of_keys(num_keys: int, num_rounds: int, round_ms: int) -> list[pa.RecordBatch]:

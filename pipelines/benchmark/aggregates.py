@@ -18,6 +18,7 @@ from rich.table import Table
 from partitioners.errors import InputError, nearest
 from partitioners.streams import zipf
 from pipelines.aggregates import (
+    SMALLEST,
     Aggregate,
     Aggregates,
     Count,
@@ -102,6 +103,23 @@ class AggregateFigures:
     combine_seconds: float
     records_per_s: float
     times_sum: float
+
+
+@dataclass(frozen=True)
+class CountedMax(Aggregate):
+    """A maximum as a user writes it, which counts the elements it combines."""
+
+    combined: list[int] = field(default_factory=list)
+    neutral = (SMALLEST,)
+
+    def create(self, columns: Mapping[str, Int64s]) -> Sequence[Int64s]:
+        """See `Aggregate`."""
+        return [columns["x"]]
+
+    def combine(self, a: Int64s, b: Int64s) -> Int64s:
+        """See `Aggregate`."""
+        self.combined.append(a.shape[1])
+        return np.maximum(a, b)
 
 
 @dataclass

@@ -20,7 +20,7 @@ from pipelines.benchmark.latency import (
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.replay import ReplayReport
 from pipelines.benchmark.verify import Comparison
-from pipelines.key_names import show_key
+from pipelines.key_names import readable
 from pipelines.workloads.base import Workload
 
 if TYPE_CHECKING:
@@ -126,6 +126,6 @@ def event_time_text(milliseconds: int) -> str:
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, bytes):
-        return show_key(value)
-    return value.strftime("%Y-%m-%d %H:%M:%S") if isinstance(value, datetime) else value
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    return readable(value)

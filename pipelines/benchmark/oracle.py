@@ -16,7 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from pipelines.benchmark.prepare import RunConfig
-from pipelines.key_names import show_key
+from pipelines.key_names import readable
 from pipelines.punctuation import NO_WATERMARK_MS
 from pipelines.text_input import InputLines
 from pipelines.workloads.base import Workload
@@ -270,17 +270,13 @@ class Oracle:
         ).fetchall()
         slide_ms = self.config.slide_ms
         shown = [
-            f"window from {row[0] * slide_ms} ms: {tuple(map(_readable, row[1:]))}" for row in rows
+            f"window from {row[0] * slide_ms} ms: {tuple(map(readable, row[1:]))}" for row in rows
         ]
         return [f"{total:,} rows {what}, the first: {shown[0]}", *shown[1:]]
 
     def _number(self, query: str) -> int:
         row = self.connection.execute(query).fetchone()
         return int(row[0]) if row else 0
-
-
-def _readable(value: object) -> object:
-    return show_key(value) if isinstance(value, bytes) else value
 
 
 def _quoted(name: str) -> str:
