@@ -7,7 +7,8 @@ hottest keys come last and have to be split anyway, so they level what all the o
 each of their records takes the least loaded of the key's homes. So imbalance stays within a chosen
 ``tolerance`` while hardly a key is split that need not be. Where tail keys alone overload a
 partition, a *valve* sends a part of them, always the same ones, to their second candidate. A
-chi-square test on the loads by first candidate notices drift, and the past is then forgotten.
+chi-square test on the loads by first candidate, those since the last plan and a fading sum of those
+of the last few, notices drift, and the past is then forgotten.
 
 Papers: none; it is our own, of 2026, and docs/decisions/0003-hot-fill.md has measurements and the
 ways that lost. Its parts are known: keys that matter one by one, of Nasir et al., ICDE 2016,
@@ -76,6 +77,7 @@ from partitioners.hot_plan import (
     CHECK_AT,
     FRESH,
     FRESH_SQUARES,
+    LEVEL_KEEP,
     NUM_DRIFTS,
     PERIOD,
     TOTAL,
@@ -89,6 +91,9 @@ from partitioners.hot_plan import (
 from partitioners.panes import NEXT_PANE_MS, NOW_ROW, advance_clock, num_panes, open_panes
 
 TOLERANCE_PER_ROOT = 0.0075
+# A partition with too much in the window takes less. One with too little takes more only where it
+# has too little in the last third too: filled at once, it would have too much in the next windows.
+LEVELS_PER_WINDOW = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +120,7 @@ class HotFillConfig(Config):
     tolerance: float | None = None
     hot_fraction: float = 0.1
     memory_windows: float = 2.0
-    drift_sigmas: float = 20.0
+    drift_sigmas: float = 12.0
     valve: bool = True
     seed: int = 0
 
@@ -159,7 +164,26 @@ def _stays(key_hash: np.uint64, valve: float) -> bool:
 
 @borrowing
 def _open_pane(state: View, timestamp_ms: int) -> None:
-    open_panes(state.clock, advance_clock(state.clock, timestamp_ms), state.load_ring, state.loads)
+    """Take up the pane that ends, and say how far each partition is above the mean."""
+    n = state.loads.size
+    row = state.clock[NOW_ROW] * n
+    for partition in range(n):
+        load = state.load_ring[row + partition]
+        state.window_loads[partition] += load
+        state.recent_loads[partition] += load
+    opened = advance_clock(state.clock, timestamp_ms)
+    open_panes(state.clock, opened, state.load_ring, state.window_loads)
+    keep, window, recent = 1.0, 0.0, 0.0
+    for _ in range(opened):
+        keep *= state.settings[LEVEL_KEEP]
+    for partition in range(n):
+        state.recent_loads[partition] *= keep
+        window += state.window_loads[partition]
+        recent += state.recent_loads[partition]
+    for partition in range(n):
+        state.loads[partition] = max(
+            state.window_loads[partition] - window / n, state.recent_loads[partition] - recent / n
+        )
 
 
 @borrowing_step
@@ -194,27 +218,30 @@ def _open_view(packed: npt.NDArray[np.int64]) -> View:
         int64_at(packed, 0),
         float64_at(packed, 1),
         float64_at(packed, 2),
-        uint64_at(packed, 3),
+        float64_at(packed, 3),
         float64_at(packed, 4),
-        float64_at(packed, 5),
+        uint64_at(packed, 5),
         float64_at(packed, 6),
-        int32_at(packed, 7),
-        int32_at(packed, 8),
+        float64_at(packed, 7),
+        float64_at(packed, 8),
         int32_at(packed, 9),
-        float64_at(packed, 10),
-        float64_at(packed, 11),
+        int32_at(packed, 10),
+        int32_at(packed, 11),
         float64_at(packed, 12),
         float64_at(packed, 13),
         float64_at(packed, 14),
-        int64_at(packed, 15),
-        int64_at(packed, 16),
+        float64_at(packed, 15),
+        float64_at(packed, 16),
         float64_at(packed, 17),
-        float64_at(packed, 18),
-        int32_at(packed, 19),
-        int32_at(packed, 20),
-        int32_at(packed, 21),
+        int64_at(packed, 18),
+        int64_at(packed, 19),
+        float64_at(packed, 20),
+        float64_at(packed, 21),
         int32_at(packed, 22),
         int32_at(packed, 23),
+        int32_at(packed, 24),
+        int32_at(packed, 25),
+        int32_at(packed, 26),
     )
 
 
@@ -311,6 +338,7 @@ class HotFill(Partitioner):
                 config.memory_windows * config.window_ms,
                 config.drift_sigmas,
                 config.valve,
+                math.exp(-LEVELS_PER_WINDOW * config.pane_ms / config.window_ms),
             ],
             np.float64,
         )

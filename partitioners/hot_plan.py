@@ -31,7 +31,9 @@ from partitioners.panes import NEXT_PANE_MS, new_clock
 WAYS = 8
 SLOTS_PER_PARTITION = 16
 PERIOD_RECORDS = 16  # records per partition from one plan to the next
-CHECK_RECORDS = 4  # records per partition from one test for drift to the next
+CHECK_RECORDS = 1  # records per partition from one test for drift to the next
+FIRST_CHECK_RECORDS = 2  # to the first one after a plan: of fewer, chance would show drifts
+TRAIL_KEEP = 0.75  # of the trail of past periods, per plan: it reaches back about four
 YOUNG_PARTS = 4  # while little is known: a plan whenever what is known grew by a fourth
 
 # While less than a period is known, shares come from a handful of records. A limit with room for
@@ -55,7 +57,9 @@ SHUT = 0.002
 TOTAL = 0  # all that is remembered
 FRESH = 1  # load since the last plan
 FRESH_SQUARES = 2  # sum of squares of these records' loads
-NUMBER_FIELDS = 3
+TRAIL = 3  # sum of the trail
+TRAIL_SQUARES = 4  # sum of the same loads, weakened twice: what its variance goes by
+NUMBER_FIELDS = 5
 
 # Fields of ``moments``.
 PERIOD = 0  # records since the last plan
@@ -76,6 +80,7 @@ HOT_FRACTION = 1
 MEMORY_MS = 2
 DRIFT_SIGMAS = 3
 VALVE = 4  # 1: valves may open
+LEVEL_KEEP = 5  # of the loads that are levelled, per pane
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -85,8 +90,10 @@ class HotState:
     """State of one partitioner: n partitions, m panes, c slots."""
 
     clock: npt.NDArray[np.int64]  # int64[CLOCK_FIELDS], see panes.py
-    loads: npt.NDArray[np.float64]  # float64[n]: load of the live window
+    loads: npt.NDArray[np.float64]  # float64[n]: load above the mean, what is levelled
     load_ring: npt.NDArray[np.float64]  # float64[m * n]
+    window_loads: npt.NDArray[np.float64]  # float64[n]: of the live window before this pane
+    recent_loads: npt.NDArray[np.float64]  # float64[n]: before this pane, fading
     key_hashes: npt.NDArray[np.uint64]  # uint64[c]
     counts: npt.NDArray[np.float64]  # float64[c]: remembered load, an upper bound; 0: free
     errors: npt.NDArray[np.float64]  # float64[c]: how much of it may be of other keys
@@ -98,6 +105,7 @@ class HotState:
     fresh_loads: npt.NDArray[np.float64]  # float64[n]: of these, since the last plan
     guest_loads: npt.NDArray[np.float64]  # float64[n]: tail load by a second candidate
     valves: npt.NDArray[np.float64]  # float64[n]: part of the tail sent to its second candidate
+    trail_loads: npt.NDArray[np.float64]  # float64[n]: fresh loads of past periods, weakened
     numbers: npt.NDArray[np.float64]  # float64[NUMBER_FIELDS]
     moments: npt.NDArray[np.int64]  # int64[MOMENT_FIELDS]
 
@@ -108,6 +116,8 @@ class View(NamedTuple):
     clock: npt.NDArray[np.int64]
     loads: npt.NDArray[np.float64]
     load_ring: npt.NDArray[np.float64]
+    window_loads: npt.NDArray[np.float64]
+    recent_loads: npt.NDArray[np.float64]
     key_hashes: npt.NDArray[np.uint64]
     counts: npt.NDArray[np.float64]
     errors: npt.NDArray[np.float64]
@@ -119,6 +129,7 @@ class View(NamedTuple):
     fresh_loads: npt.NDArray[np.float64]
     guest_loads: npt.NDArray[np.float64]
     valves: npt.NDArray[np.float64]
+    trail_loads: npt.NDArray[np.float64]
     numbers: npt.NDArray[np.float64]
     moments: npt.NDArray[np.int64]
     options: npt.NDArray[np.int64]
@@ -179,12 +190,23 @@ def has_drifted(state: View, unit: float) -> bool:
     total, fresh = state.numbers[TOTAL], state.numbers[FRESH]
     if state.settings[DRIFT_SIGMAS] == 0.0 or n == 1 or total <= fresh:
         return False
-    statistic = 0.0
+    # A drift of mild keys shows only over some periods, that of hot ones within one.
+    trail = state.numbers[TRAIL] + fresh
+    squares = state.numbers[TRAIL_SQUARES] + fresh
+    now, before, rare = 0.0, 0.0, 0.0
     for partition in range(n):
-        expected = fresh * (state.first_loads[partition] + unit) / (total + n * unit)
-        off = state.fresh_loads[partition] - expected
-        statistic += off * off / (expected * (1.0 + fresh / total)) / unit
-    return bool(statistic > n + state.settings[DRIFT_SIGMAS] * math.sqrt(2.0 * n))
+        share = (state.first_loads[partition] + unit) / (total + n * unit)
+        off = state.fresh_loads[partition] - fresh * share
+        now += off * off / (fresh * share * (1.0 + fresh / total)) / unit
+        off = state.trail_loads[partition] + state.fresh_loads[partition] - trail * share
+        before += off * off / (squares * share * (1.0 + squares / total)) / unit
+        rare += unit / share
+    # Of counts, chi-square varies by 2 n and by one over what is expected of each.
+    sigmas = state.settings[DRIFT_SIGMAS]
+    return bool(
+        now > n + sigmas * math.sqrt(2.0 * n + rare / fresh)
+        or (before > n + sigmas * math.sqrt(2.0 * n + rare / squares) and trail < total)
+    )
 
 
 @borrowing
@@ -199,7 +221,12 @@ def _fade(state: View, drifted: bool) -> float:
         elapsed_ms = float(state.clock[NEXT_PANE_MS]) - float(state.moments[PLANNED_MS])
     fading = 1.0 / (1.0 + elapsed_ms / state.settings[MEMORY_MS])
     total = 0.0
+    weaken = 0.0 if drifted else TRAIL_KEEP
+    state.numbers[TRAIL] = weaken * (state.numbers[TRAIL] + fresh)
+    state.numbers[TRAIL_SQUARES] = weaken * weaken * (state.numbers[TRAIL_SQUARES] + fresh)
     for partition in range(n):
+        trail = state.trail_loads[partition] + state.fresh_loads[partition]
+        state.trail_loads[partition] = weaken * trail
         load = (state.first_loads[partition] * keep + state.fresh_loads[partition]) * fading
         state.first_loads[partition] = load
         state.fresh_loads[partition] = 0.0
@@ -222,7 +249,7 @@ def _fade(state: View, drifted: bool) -> float:
     state.moments[NUM_PLANS] += 1
     young = max(n, state.moments[AGE] // YOUNG_PARTS)
     state.moments[DUE_AT] = min(PERIOD_RECORDS * n, young)
-    state.moments[CHECK_AT] = min(state.moments[DUE_AT], CHECK_RECORDS * n)
+    state.moments[CHECK_AT] = min(state.moments[DUE_AT], FIRST_CHECK_RECORDS * n)
     return total / n
 
 
@@ -403,6 +430,8 @@ def new_hot_state(num_partitions: int, window_ms: int, slide_ms: int) -> HotStat
         clock=new_clock(window_ms, slide_ms),
         loads=np.zeros(n),
         load_ring=np.zeros(window_ms // slide_ms * n),
+        window_loads=np.zeros(n),
+        recent_loads=np.zeros(n),
         key_hashes=np.zeros(slots, np.uint64),
         counts=np.zeros(slots),
         errors=np.zeros(slots),
@@ -414,6 +443,7 @@ def new_hot_state(num_partitions: int, window_ms: int, slide_ms: int) -> HotStat
         fresh_loads=np.zeros(n),
         guest_loads=np.zeros(n),
         valves=np.zeros(n),
+        trail_loads=np.zeros(n),
         numbers=np.zeros(NUMBER_FIELDS),
         moments=moments,
     )

@@ -30,13 +30,16 @@ class HotFill:
         while num_slots < 16 * n:
             num_slots *= 2
         self.buckets = [[Entry() for _ in range(8)] for _ in range(num_slots // 8)]
-        self.window = deque()  # (pane, partition, load)
+        self.window, self.now = deque(), []  # (pane, partition, load)
+        self.recent = [0.0] * n
         self.loads = [0.0] * n
         self.pane = None
         self.planned_pane = None
         self.first, self.fresh = [0.0] * n, [0.0] * n
         self.guests, self.valves = [0.0] * n, [0.0] * n
         self.total = self.fresh_total = self.fresh_squares = 0.0
+        self.trail = [0.0] * n
+        self.trail_total = self.trail_squares = 0.0
         self.period = self.age = 0
         self.due_at = self.check_at = n
 
@@ -55,11 +58,27 @@ class HotFill:
 
     def enter(self, timestamp_ms):
         pane = timestamp_ms // self.pane_ms
-        self.pane = pane if self.pane is None else max(self.pane, pane)
-        oldest = self.pane - self.config.window_ms // self.pane_ms + 1
-        while self.window and self.window[0][0] < oldest:
-            _, partition, load = self.window.popleft()
-            self.loads[partition] -= load
+        if self.pane is not None and pane <= self.pane:
+            return
+        panes = self.config.window_ms // self.pane_ms
+        opened = panes if self.pane is None else min(pane - self.pane, panes)
+        keep = 1.0
+        for _ in range(opened):
+            keep *= math.exp(-3.0 * self.pane_ms / self.config.window_ms)
+        for p in range(self.n):
+            self.recent[p] += sum(load for _, q, load in self.now if q == p)
+            self.recent[p] *= keep
+        self.window.extend(self.now)
+        self.now, self.pane = [], pane
+        while self.window and self.window[0][0] <= pane - panes:
+            self.window.popleft()
+        window = [0.0] * self.n
+        for _, p, load in self.window:
+            window[p] += load
+        self.loads = [
+            max(in_window - sum(window) / self.n, recent - sum(self.recent) / self.n)
+            for in_window, recent in zip(window, self.recent, strict=True)
+        ]
 
     def partition(self, key, timestamp_ms, weight):
         self.enter(timestamp_ms)
@@ -77,7 +96,7 @@ class HotFill:
         self.fresh_total += weight
         self.fresh_squares += weight * weight
         self.loads[best] += weight
-        self.window.append((self.pane, best, weight))
+        self.now.append((self.pane, best, weight))
         self.period += 1
         if self.period >= self.check_at:
             self.check()
@@ -91,7 +110,7 @@ class HotFill:
             if due or drifted:
                 self.plan(unit, drifted)
                 return
-        self.check_at = self.period + 4 * self.n
+        self.check_at = self.period + self.n
         if not due:
             self.check_at = min(self.check_at, self.due_at)
 
@@ -99,19 +118,31 @@ class HotFill:
         n, total, fresh = self.n, self.total, self.fresh_total
         if self.config.drift_sigmas == 0 or n == 1 or total <= fresh:
             return False
-        statistic = 0.0
-        for before, now in zip(self.first, self.fresh, strict=True):
-            expected = fresh * (before + unit) / (total + n * unit)
-            off = now - expected
-            statistic += off * off / (expected * (1.0 + fresh / total)) / unit
-        return statistic > n + self.config.drift_sigmas * math.sqrt(2.0 * n)
+        trail, squares = self.trail_total + fresh, self.trail_squares + fresh
+        now = before = rare = 0.0
+        for p in range(n):
+            share = (self.first[p] + unit) / (total + n * unit)
+            off = self.fresh[p] - fresh * share
+            now += off * off / (fresh * share * (1.0 + fresh / total)) / unit
+            off = self.trail[p] + self.fresh[p] - trail * share
+            before += off * off / (squares * share * (1.0 + squares / total)) / unit
+            rare += unit / share
+
+        def limit(count):
+            return n + self.config.drift_sigmas * math.sqrt(2.0 * n + rare / count)
+
+        return now > limit(fresh) or (before > limit(squares) and trail < total)
 
     def fade(self, drifted):
         keep = self.fresh_total / self.total if drifted else 1.0
         elapsed = 0 if self.planned_pane is None else self.pane - self.planned_pane
         memory_ms = self.config.memory_windows * self.config.window_ms
         fading = 1.0 / (1.0 + elapsed * self.pane_ms / memory_ms)
+        weaken = 0.0 if drifted else 0.75
+        self.trail_total = weaken * (self.trail_total + self.fresh_total)
+        self.trail_squares = weaken * weaken * (self.trail_squares + self.fresh_total)
         for p in range(self.n):
+            self.trail[p] = weaken * (self.trail[p] + self.fresh[p])
             self.first[p] = (self.first[p] * keep + self.fresh[p]) * fading
             self.guests[p] *= keep * fading
         for bucket in self.buckets:
@@ -130,7 +161,7 @@ class HotFill:
         self.period = 0
         self.planned_pane = self.pane
         self.due_at = min(16 * self.n, max(self.n, self.age // 4))
-        self.check_at = min(self.due_at, 4 * self.n)
+        self.check_at = min(self.due_at, 2 * self.n)
 
     def hot_entries(self, mean, unit):
         hot = []
