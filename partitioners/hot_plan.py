@@ -193,16 +193,21 @@ def has_drifted(state: View, unit: float) -> bool:
     # A drift of mild keys shows only over some periods, that of hot ones within one.
     trail = state.numbers[TRAIL] + fresh
     squares = state.numbers[TRAIL_SQUARES] + fresh
+    smooth = total + n * unit
+    per_load = 1.0 / smooth
     now, before, rare = 0.0, 0.0, 0.0
     for partition in range(n):
-        share = (state.first_loads[partition] + unit) / (total + n * unit)
+        expected = state.first_loads[partition] + unit
+        share, by_share = expected * per_load, smooth / expected
         off = state.fresh_loads[partition] - fresh * share
-        now += off * off / (fresh * share * (1.0 + fresh / total)) / unit
+        now += off * off * by_share
         off = state.trail_loads[partition] + state.fresh_loads[partition] - trail * share
-        before += off * off / (squares * share * (1.0 + squares / total)) / unit
-        rare += unit / share
+        before += off * off * by_share
+        rare += by_share
+    now /= fresh * (1.0 + fresh / total) * unit
+    before /= squares * (1.0 + squares / total) * unit
     # Of counts, chi-square varies by 2 n and by one over what is expected of each.
-    sigmas = state.settings[DRIFT_SIGMAS]
+    sigmas, rare = state.settings[DRIFT_SIGMAS], rare * unit
     return bool(
         now > n + sigmas * math.sqrt(2.0 * n + rare / fresh)
         or (before > n + sigmas * math.sqrt(2.0 * n + rare / squares) and trail < total)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import polars as pl
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from partitioners.errors import InputError, RunError, nearest
@@ -329,21 +329,10 @@ def start(
     # A session of its own: the number of state partitions is not the next query's affair.
     session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", str(num_shards))
-    for name, value in arrow_batches(max_message_bytes).items():
-        session.conf.set(name, value)
-    source = (
-        session.readStream.format("kafka")
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("failOnDataLoss", "true")
-        .option("maxOffsetsPerTrigger", str(batch_records))
-        .options(**KAFKA_TUNING)
-        .options(**{f"kafka.{name}": value for name, value in client.items()})
-        .load()
-        .selectExpr(*_columns(combiner))
-    )
+    source = read_topic(session, client, topic, batch_records, max_message_bytes)
     reduced = (
-        source.mapInArrow(combine_stage(combiner), COMBINED)
+        source.selectExpr(*_columns(combiner))
+        .mapInArrow(combine_stage(combiner), COMBINED)
         .groupBy("label")
         .transformWithStateInPandas(
             ShardProcessor(reducer, shard_labels(num_shards)), REDUCED, "Update", "None"
@@ -365,6 +354,36 @@ def _windows_in_words(plan: WindowPlan | Sessions | PerEvent) -> str:
     if isinstance(plan, Sessions):
         return f"sessions with a gap of {plan.gap_ms} ms"
     return ", ".join(f"{each.size_ms} ms by {each.slide_ms} ms" for each in plan.windows)
+
+
+def read_topic(
+    session: SparkSession,
+    client: Mapping[str, str],
+    topic: str,
+    batch_records: int,
+    max_message_bytes: int | None,
+) -> DataFrame:
+    """A topic as Spark's stream, from its beginning, and the session set for it.
+
+    Args:
+        session: Belongs to this query alone.
+        client: Settings of Kafka's client, `bootstrap.servers` among them.
+        topic: Name of the topic.
+        batch_records: Records per micro-batch at most.
+        max_message_bytes: How large its records are at most; None: nobody knows.
+    """
+    for name, value in arrow_batches(max_message_bytes).items():
+        session.conf.set(name, value)
+    return (
+        session.readStream.format("kafka")
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("failOnDataLoss", "true")
+        .option("maxOffsetsPerTrigger", str(batch_records))
+        .options(**KAFKA_TUNING)
+        .options(**{f"kafka.{name}": value for name, value in client.items()})
+        .load()
+    )
 
 
 def _columns(combiner: Combiner) -> list[str]:

@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from pipelines.benchmark.content import TopicContent, with_watermarks
 from pipelines.benchmark.sender import TopicSender
 from pipelines.benchmark.site import Say, Site
 from pipelines.benchmark.watermark_clock import WatermarkClock
+from pipelines.java_client import check_topic
 from pipelines.panes import Windows
 from pipelines.punctuation import END_MS, encode_watermark
 from pipelines.query import Query
@@ -160,6 +161,42 @@ class BesideSpark:
             "sink_seconds": sum(summary.sink_seconds.values()),
             "state_calls": summary.state_calls,
             "results": str(folder / "results"),
+        }
+
+    def reading(self, name: str) -> dict[str, Any]:
+        """Bring a topic's records to Python as our engine does, and drop them there.
+
+        No engine whose combiners are Python functions in Spark can be done sooner.
+
+        Returns:
+            Figures.
+        """
+        self.say("nothing but reading, from Kafka to Python")
+        folder = self._new_folder()
+        started = time.perf_counter()
+        client = {**self.site.settings, "bootstrap.servers": self.site.bootstrap}
+        spark, topic = self.site.spark, self._topic(name)
+        size = check_topic(spark, client, topic, self.num_partitions)
+
+        def dropped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for _ in batches:
+                pass
+            yield from ()
+
+        query = (
+            engine.read_topic(spark.newSession(), client, topic, self.batch_records, size)
+            .select("key", "value", "partition")
+            .mapInArrow(dropped, "nothing INT")
+            .writeStream.format("noop")
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        seconds = time.perf_counter() - started
+        return {
+            **self._figures(self.num_records[name], seconds, 0),
+            "batch_seconds": [each.batchDuration / 1000 for each in query.recentProgress],
         }
 
     def native(
