@@ -6,7 +6,8 @@ hot keys fit at home on top of it, lightest first, and where is room for those t
 hottest keys come last and have to be split anyway, so they level what all the others left uneven;
 each of their records takes the least loaded of the key's homes. So imbalance stays within a chosen
 ``tolerance`` while hardly a key is split that need not be. Where tail keys alone overload a
-partition, a *valve* sends a part of them, always the same ones, to their second candidate. A
+partition, a *valve* sends a part of them, always the same ones, to their second candidate. (What a
+window deviates by chance only ``overflow_sigmas`` levels where no key is hot, at a price.) A
 chi-square test on the loads by first candidate, those since the last plan and a fading sum of those
 of the last few, notices drift, and the past is then forgotten.
 
@@ -78,9 +79,11 @@ from partitioners.hot_plan import (
     FRESH,
     FRESH_SQUARES,
     LEVEL_KEEP,
+    MEAN,
     NUM_DRIFTS,
     PERIOD,
     TOTAL,
+    WIDTH,
     HotState,
     View,
     candidates_of,
@@ -112,6 +115,9 @@ class HotFillConfig(Config):
             that see few records.
         drift_sigmas: How surprising loads must be to forget the past; 0: never.
         valve: Whether tail keys may go to a second candidate where they alone overload a partition.
+        overflow_sigmas: Records of tail keys go to the second candidate while the first has more
+            than the mean, and than the second, by so many standard errors of its load; 0: never.
+            1 to 2 is better balance where no key is hot, for more split keys.
         seed: Places the homes of each key; any 64-bit integer.
     """
 
@@ -122,6 +128,7 @@ class HotFillConfig(Config):
     memory_windows: float = 2.0
     drift_sigmas: float = 12.0
     valve: bool = True
+    overflow_sigmas: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -135,6 +142,7 @@ class HotFillConfig(Config):
         self.require_range("memory_windows", 0.1, 1000.0)
         self.require_range("drift_sigmas", 0.0, 1e6)
         self.require_bool("valve")
+        self.require_range("overflow_sigmas", 0.0, 1e6)
         self.require_range("seed", -(1 << 63), (1 << 64) - 1)
 
     @property
@@ -162,6 +170,13 @@ def _stays(key_hash: np.uint64, valve: float) -> bool:
     return place * 2.0**-24 >= valve
 
 
+@borrowing_step
+def _overflows(state: View, home: int, second: int) -> bool:
+    width = state.numbers[WIDTH]
+    load = state.loads[home]
+    return bool(load > state.numbers[MEAN] + width and load > state.loads[second] + width)
+
+
 @borrowing
 def _open_pane(state: View, timestamp_ms: int) -> None:
     """Take up the pane that ends, and say how far each partition is above the mean."""
@@ -171,6 +186,7 @@ def _open_pane(state: View, timestamp_ms: int) -> None:
         load = state.load_ring[row + partition]
         state.window_loads[partition] += load
         state.recent_loads[partition] += load
+    state.numbers[MEAN] = 0.0
     opened = advance_clock(state.clock, timestamp_ms)
     open_panes(state.clock, opened, state.load_ring, state.window_loads)
     keep, window, recent = 1.0, 0.0, 0.0
@@ -196,9 +212,12 @@ def _step(state: View, key_hash: np.uint64, timestamp_ms: int, weight: float) ->
         best = _least_loaded_home(state, slot)
     elif state.valves[first] == 0.0 or _stays(key_hash, state.valves[first]):
         best = first
+        if _overflows(state, first, second):
+            best = second
     else:
         best = second
         state.guest_loads[second] += weight
+    state.numbers[MEAN] += weight / state.loads.size
     state.counts[slot] += weight
     state.fresh_loads[first] += weight
     state.numbers[FRESH] += weight
@@ -339,6 +358,7 @@ class HotFill(Partitioner):
                 config.drift_sigmas,
                 config.valve,
                 math.exp(-LEVELS_PER_WINDOW * config.pane_ms / config.window_ms),
+                config.overflow_sigmas or math.inf,
             ],
             np.float64,
         )

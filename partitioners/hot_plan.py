@@ -50,7 +50,7 @@ LARGEST_ROOM_COARSE = 0.32
 FINE_RECORDS = 500.0  # records remembered per partition, from which on loads are known well
 SMALLEST_ROOM = 0.02
 VALVE_STEP = 0.1  # part of the way a valve goes to where it should be, per plan
-VALVE_NOISE = 2.0  # standard errors a partition must be over the limit for its valve to open
+VALVE_NOISE = 2.0  # standard errors a partition must be over the mean for its valve to open
 SHUT = 0.002
 
 # Fields of ``numbers``.
@@ -59,7 +59,9 @@ FRESH = 1  # load since the last plan
 FRESH_SQUARES = 2  # sum of squares of these records' loads
 TRAIL = 3  # sum of the trail
 TRAIL_SQUARES = 4  # sum of the same loads, weakened twice: what its variance goes by
-NUMBER_FIELDS = 5
+MEAN = 5  # load of a partition since the pane began, on average
+WIDTH = 6  # how far above it a home must be, that its tail keys go to their second candidate
+NUMBER_FIELDS = 7
 
 # Fields of ``moments``.
 PERIOD = 0  # records since the last plan
@@ -81,6 +83,7 @@ MEMORY_MS = 2
 DRIFT_SIGMAS = 3
 VALVE = 4  # 1: valves may open
 LEVEL_KEEP = 5  # of the loads that are levelled, per pane
+OVERFLOW_SIGMAS = 6  # inf: never
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -295,7 +298,7 @@ def _heavier(state: View, slot: int, other: int) -> bool:
 
 
 @borrowing
-def _set_valves(state: View, limit: float, noise: float) -> None:
+def _set_valves(state: View, level: float, noise: float) -> None:
     """Open the valve of each partition that its tail keys alone overload, as far as it takes."""
     for partition in range(state.loads.size):
         own = max(state.levels[partition], 0.0)
@@ -305,9 +308,9 @@ def _set_valves(state: View, limit: float, noise: float) -> None:
         if (
             state.settings[VALVE] == 1.0
             and own > 0.0
-            and own + guests > limit + (VALVE_NOISE * noise if valve == 0.0 else 0.0)
+            and own + guests > level + (VALVE_NOISE * noise if valve == 0.0 else 0.0)
         ):
-            wanted = min(1.0, max(0.0, 1.0 - (limit - guests) / own))
+            wanted = min(1.0, max(0.0, 1.0 - (level - guests) / own))
         valve += VALVE_STEP * (wanted - valve)
         if valve < SHUT:
             valve = 0.0
@@ -370,10 +373,12 @@ def make_plan(state: View, drifted: bool) -> None:
     n = state.loads.size
     unit = state.numbers[FRESH_SQUARES] / state.numbers[FRESH]
     mean = _fade(state, drifted)
-    limit = (1.0 + state.settings[TOLERANCE]) * mean
     noise = math.sqrt(mean * unit)  # the standard error of a load that is only counted
+    level = mean
     if state.moments[AGE] < PERIOD_RECORDS * n:
-        limit += YOUNG_NOISE * noise
+        level += YOUNG_NOISE * noise
+    limit = level + state.settings[TOLERANCE] * mean
+    state.numbers[WIDTH] = state.settings[OVERFLOW_SIGMAS] * noise
     largest_room = LARGEST_ROOM if mean >= FINE_RECORDS * unit else LARGEST_ROOM_COARSE
     num_hot = _find_hot(state, mean, unit)
     for partition in range(n):
@@ -382,7 +387,7 @@ def make_plan(state: View, drifted: bool) -> None:
         slot = state.order[index]
         first, _ = candidates_of(state, state.key_hashes[slot])
         state.levels[first] -= state.counts[slot]
-    _set_valves(state, limit, noise)
+    _set_valves(state, level, noise)
     for index in range(state.homes.size):
         state.old_homes[index] = state.homes[index]
     used = 0
@@ -428,6 +433,8 @@ def new_hot_state(num_partitions: int, window_ms: int, slide_ms: int) -> HotStat
         The state: about 800 bytes per partition, and 8 more per pane of a window.
     """
     n, slots = num_partitions, num_slots(num_partitions)
+    numbers = np.zeros(NUMBER_FIELDS)
+    numbers[WIDTH] = math.inf
     moments = np.zeros(MOMENT_FIELDS, np.int64)
     moments[PLANNED_MS] = NEVER
     moments[DUE_AT] = moments[CHECK_AT] = n
@@ -449,6 +456,6 @@ def new_hot_state(num_partitions: int, window_ms: int, slide_ms: int) -> HotStat
         guest_loads=np.zeros(n),
         valves=np.zeros(n),
         trail_loads=np.zeros(n),
-        numbers=np.zeros(NUMBER_FIELDS),
+        numbers=numbers,
         moments=moments,
     )

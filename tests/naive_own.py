@@ -32,7 +32,8 @@ class HotFill:
         self.buckets = [[Entry() for _ in range(8)] for _ in range(num_slots // 8)]
         self.window, self.now = deque(), []  # (pane, partition, load)
         self.recent = [0.0] * n
-        self.loads = [0.0] * n
+        self.loads, self.mean = [0.0] * n, 0.0
+        self.width = None  # before the first plan, and without overflow
         self.pane = None
         self.planned_pane = None
         self.first, self.fresh = [0.0] * n, [0.0] * n
@@ -69,7 +70,7 @@ class HotFill:
             self.recent[p] += sum(load for _, q, load in self.now if q == p)
             self.recent[p] *= keep
         self.window.extend(self.now)
-        self.now, self.pane = [], pane
+        self.now, self.pane, self.mean = [], pane, 0.0
         while self.window and self.window[0][0] <= pane - panes:
             self.window.popleft()
         window = [0.0] * self.n
@@ -91,16 +92,25 @@ class HotFill:
             best = first if place >= self.valves[first] else second
             if best == second and second != first:
                 self.guests[second] += weight
+            elif self.overflows(first, second):
+                best = second
         entry.count += weight
         self.fresh[first] += weight
         self.fresh_total += weight
         self.fresh_squares += weight * weight
         self.loads[best] += weight
         self.now.append((self.pane, best, weight))
+        self.mean += weight / self.n
         self.period += 1
         if self.period >= self.check_at:
             self.check()
         return best
+
+    def overflows(self, home, second):
+        if self.width is None:
+            return False
+        over = self.loads[home] - self.width
+        return over > self.mean and over > self.loads[second]
 
     def check(self):
         due = self.period >= self.due_at
@@ -178,20 +188,20 @@ class HotFill:
     def plan(self, unit, drifted):
         self.fade(drifted)
         mean = self.total / self.n
-        limit = (1.0 + self.tolerance) * mean
         noise = math.sqrt(mean * unit)
-        if self.age < 16 * self.n:
-            limit += 2.0 * noise
+        level = mean + (2.0 * noise if self.age < 16 * self.n else 0.0)
+        limit = level + self.tolerance * mean
+        self.width = self.config.overflow_sigmas * noise or None
         hot = self.hot_entries(mean, unit)
         levels = list(self.first)
         for entry in hot:
             levels[self.ranked(entry.key, 1)[0]] -= entry.count
         for p in range(self.n):
             own, valve = max(levels[p], 0.0), self.valves[p]
-            over = own + self.guests[p] > limit + (0.0 if valve else 2.0 * noise)
+            over = own + self.guests[p] > level + (0.0 if valve else 2.0 * noise)
             wanted = 0.0
             if self.config.valve and own > 0 and over:
-                wanted = min(1.0, max(0.0, 1.0 - (limit - self.guests[p]) / own))
+                wanted = min(1.0, max(0.0, 1.0 - (level - self.guests[p]) / own))
             valve += 0.1 * (wanted - valve)
             self.valves[p] = valve = 0.0 if valve < 0.002 else valve
             levels[p] = own * (1.0 - valve) + self.guests[p]

@@ -20,6 +20,8 @@ OPTIONS = [
     {"window_ms": 500, "tolerance": 0.0, "hot_fraction": 0.01, "memory_windows": 0.5},
     {"valve": False, "drift_sigmas": 0.0, "tolerance": 0.3},
     {"window_ms": 77, "drift_sigmas": 3.0},
+    {"window_ms": 900, "slide_ms": 100, "overflow_sigmas": 0.5},
+    {"overflow_sigmas": 1.5, "drift_sigmas": 0.0, "tolerance": 0.05},
 ]
 
 
