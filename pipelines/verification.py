@@ -156,6 +156,8 @@ def run_verification(
                 for number, config in enumerate(configs):
                     title = f"{config.workload} {config.partitioner}"
                     bars.update(task, completed=number, unit=title)
+                    if not (quiet or console.is_terminal):
+                        console.print(f"{title} ({number + 1} of {len(configs)}) ...", style="dim")
                     progress = RunProgress(nowhere, title, 0)
                     verdicts.append(_verdict(config, folder / "runs", opened, progress, answers))
                 bars.update(task, completed=len(configs), unit="")

@@ -177,6 +177,23 @@ def test_windows_stay_level_while_the_keys_change_places(name, n, most_imbalance
     assert np.mean(windows.max(1) / windows.mean(1) - 1) <= most_imbalance
 
 
+@pytest.mark.parametrize(
+    ("overflow_sigmas", "most_imbalance", "most_fragmentation"),
+    [(0.0, 0.042, 1.007), (2.0, 0.037, 1.0135), (1.0, 0.022, 1.044), (0.5, 0.013, 1.085)],
+)
+def test_without_hot_keys_overflow_buys_balance(
+    overflow_sigmas, most_imbalance, most_fragmentation
+):
+    stream, n = uniform(300_000), 16
+    partitions = routed(
+        HotFill(n, HotFillConfig(slide_ms=1000, overflow_sigmas=overflow_sigmas)), stream
+    )
+    windows = [slice(start, start + 60_000) for start in range(60_000, 240_001, 10_000)]
+    assert np.mean([imbalance(partitions[rows], n) for rows in windows]) <= most_imbalance
+    fragments = [fragmentation(stream.ids[rows], partitions[rows]) for rows in windows]
+    assert np.mean(fragments) <= most_fragmentation
+
+
 def test_what_was_missed_is_not_made_up_for_at_once():
     """What had too little while no key was known is no burst, which later windows would feel."""
     stream, n = zipf(100_000, seed=5), 64
