@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.benchmark.aggregates import DictStore
-from pipelines.combine import Combiner
+from pipelines.combine import Combiner, ShardRow
 from pipelines.datasets.tpch import prepare_tpch
 from pipelines.panes import Windows
 from pipelines.plan import WindowPlan
@@ -79,7 +79,7 @@ class InProcess:
 
     def batch(self, keys: pa.Array, values: pa.Array) -> None:
         """Deal records to the partitions in turn, combine, reduce and write."""
-        combined = []
+        combined: list[ShardRow] = []
         for partition in range(PARTITIONS):
             mine = pa.array(np.arange(partition, len(keys), PARTITIONS))
             columns = {
@@ -106,7 +106,8 @@ def run(name: str, data: Path) -> list[tuple[Any, ...]]:
     workload = create_workload(name, whole=True, **(tables if name == "tpch-q3" else {}))
     started, lines, records = time.perf_counter(), 0, 0
     with tempfile.TemporaryDirectory() as folder:
-        engine, parser, rejected = InProcess(workload, Path(folder)), workload.parser(), []
+        engine, parser = InProcess(workload, Path(folder)), workload.parser()
+        rejected: list[Any] = []
         for chunk in read_chunks(data / "lineitem.tbl.gz", rejected.append):
             parsed = parser.parse(chunk)
             lines += len(chunk.lines)
@@ -117,9 +118,13 @@ def run(name: str, data: Path) -> list[tuple[Any, ...]]:
                 engine.batch(*(pa.concat_arrays(table[c].chunks) for c in ("key", "value")))
         end = pa.array([encode_watermark(END_MS)] * PARTITIONS, pa.binary())
         engine.batch(pa.nulls(PARTITIONS, pa.binary()), end)
-        rows = duckdb.sql(
-            f"SELECT * EXCLUDE (window_start, window_end) FROM '{folder}/*.parquet' ORDER BY ALL"
-        ).fetchall()
+        with duckdb.connect() as connection:
+            connection.execute(
+                "SELECT * EXCLUDE (window_start, window_end) FROM read_parquet($files) "
+                "ORDER BY ALL",
+                {"files": f"{folder}/*.parquet"},
+            )
+            rows = connection.fetchall()
     seconds = time.perf_counter() - started
     print(
         f"{name}: {lines:,} lines, {records:,} records, {len(rejected)} rejected, {seconds:.0f} s"
