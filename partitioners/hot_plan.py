@@ -50,7 +50,8 @@ LARGEST_ROOM_COARSE = 0.32
 FINE_RECORDS = 500.0  # records remembered per partition, from which on loads are known well
 SMALLEST_ROOM = 0.02
 VALVE_STEP = 0.1  # part of the way a valve goes to where it should be, per plan
-VALVE_NOISE = 2.0  # standard errors a partition must be over the mean for its valve to open
+VALVE_NOISE = 2.0  # standard errors a partition must be over the level for its valve to open
+VALVE_ROOM = 0.25  # standard errors of the level above the mean: less is chance
 SHUT = 0.002
 
 # Fields of ``numbers``.
@@ -387,7 +388,8 @@ def make_plan(state: View, drifted: bool) -> None:
         slot = state.order[index]
         first, _ = candidates_of(state, state.key_hashes[slot])
         state.levels[first] -= state.counts[slot]
-    _set_valves(state, level, noise)
+    room = min(state.settings[TOLERANCE] * mean, VALVE_ROOM * noise)
+    _set_valves(state, level + room, noise)
     for index in range(state.homes.size):
         state.old_homes[index] = state.homes[index]
     used = 0

@@ -196,6 +196,7 @@ class HotFill:
         levels = list(self.first)
         for entry in hot:
             levels[self.ranked(entry.key, 1)[0]] -= entry.count
+        level += min(self.tolerance * mean, 0.25 * noise)
         for p in range(self.n):
             own, valve = max(levels[p], 0.0), self.valves[p]
             over = own + self.guests[p] > level + (0.0 if valve else 2.0 * noise)

@@ -179,7 +179,7 @@ def test_windows_stay_level_while_the_keys_change_places(name, n, most_imbalance
 
 @pytest.mark.parametrize(
     ("overflow_sigmas", "most_imbalance", "most_fragmentation"),
-    [(0.0, 0.042, 1.007), (2.0, 0.037, 1.0135), (1.0, 0.022, 1.044), (0.5, 0.013, 1.085)],
+    [(0.0, 0.043, 1.007), (2.0, 0.038, 1.0135), (1.0, 0.022, 1.046), (0.5, 0.013, 1.085)],
 )
 def test_without_hot_keys_overflow_buys_balance(
     overflow_sigmas, most_imbalance, most_fragmentation
