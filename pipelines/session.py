@@ -11,7 +11,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from partitioners.errors import RunError
+from partitioners.errors import InputError, RunError
 from pipelines.jars import connector_jars
 from pipelines.java import find_java
 
@@ -50,6 +50,16 @@ def arrow_batches(max_message_bytes: int | None) -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(rows),
         "spark.sql.execution.arrow.maxBytesPerBatch": str(size),
     }
+
+
+def _require_python_here(python: str) -> None:
+    """Refuse a path that Spark finds on the executors alone: it starts Python on the driver too."""
+    if os.sep in python and not Path(python).exists():
+        folder = Path(python).parent.parent
+        raise InputError(
+            f"Spark starts PYSPARK_PYTHON, {python}, on this machine too, and it is not there: "
+            f"unpack the archive here as well (`mkdir -p {folder} && tar -xzf ARCHIVE -C {folder}`)"
+        )
 
 
 def spark_session(
@@ -92,6 +102,7 @@ def spark_session(
     # On a cluster Python may lie elsewhere, such as in an archive that Spark unpacks.
     if master.startswith("local") or not os.environ.get("PYSPARK_PYTHON"):
         os.environ["PYSPARK_PYTHON"] = sys.executable
+    _require_python_here(os.environ["PYSPARK_PYTHON"])
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["JAVA_HOME"] = str(find_java().home)
     if local := master.startswith("local"):

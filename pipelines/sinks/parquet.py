@@ -24,11 +24,15 @@ class ParquetSink(Sink):
     files only, the parts of a batch one by one.
 
     Attributes:
-        folder: Where the files go; it is made.
+        folder: Where the files go; it is made. Of a relative one the absolute is kept.
     """
 
     guarantee: ClassVar[str] = "exactly once, a file per part of a batch"
     folder: Path | str
+
+    def __post_init__(self) -> None:
+        # Executors write the files, each from a working directory of its own.
+        object.__setattr__(self, "folder", Path(self.folder).absolute())
 
     def write(self, tables: Iterable[pa.Table], shape: Shape, part: Part) -> int:
         """See `Sink`."""
