@@ -17,6 +17,17 @@ spark-worker)
     spark_class org.apache.spark.deploy.worker.Worker --host "$HOSTNAME" --webui-port 8081 \
         --work-dir /tmp/spark-work spark://spark-master:7077
     ;;
+executor)
+    # What Spark asks of an image on Kubernetes; the variables are its own.
+    mapfile -t options < <(env | sed -n 's/^SPARK_JAVA_OPT_[0-9]*=//p')
+    exec java "${options[@]}" -Xms"$SPARK_EXECUTOR_MEMORY" -Xmx"$SPARK_EXECUTOR_MEMORY" \
+        -cp "${SPARK_CLASSPATH:-}:/opt/keyspread/spark/jars/*" \
+        org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend \
+        --driver-url "$SPARK_DRIVER_URL" --executor-id "$SPARK_EXECUTOR_ID" \
+        --cores "$SPARK_EXECUTOR_CORES" --app-id "$SPARK_APPLICATION_ID" \
+        --hostname "$SPARK_EXECUTOR_POD_IP" --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" \
+        --podName "$SPARK_EXECUTOR_POD_NAME"
+    ;;
 reports)
     exec python3 -m http.server --directory /runs 8088
     ;;

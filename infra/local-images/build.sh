@@ -13,7 +13,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 here=infra/local-images
-COMPOSE_VERSION=v2.40.3
 
 say() { printf 'local-images: %s\n' "$*" >&2; }
 die() { say "$*"; exit 2; }

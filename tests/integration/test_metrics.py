@@ -136,8 +136,9 @@ def test_producer_and_query_show_what_they_did(
         "keyspread_producer_request_retries_total",
     }
     assert brokers <= there
-    files = [*INFRA.glob("grafana/dashboards/*.json"), INFRA / "prometheus" / "alerts.yml"]
-    assert len(files) == 3
+    rules = [INFRA / "prometheus" / name for name in ("alerts.yml", "opentelemetry.yml")]
+    files = [*INFRA.glob("grafana/dashboards/*.json"), *rules]
+    assert len(files) == 4
     for file in files:
         asked = set(re.findall(r"(?<!:)\bkeyspread_\w+", file.read_text(encoding="utf-8")))
         assert asked - there == set(), file.name
