@@ -90,19 +90,20 @@ def spark_session(
         imported: Waited for once the JVM runs, for a caller who imports modules meanwhile.
 
     Raises:
-        InputError: No fitting Java.
+        InputError: No fitting Java, or a Python that is not on this machine.
         RunError: The jars could not be fetched, or a session with another master is running.
     """
+    # On a cluster Python may lie elsewhere, such as in an archive that Spark unpacks.
+    elsewhere = None if master.startswith("local") else os.environ.get("PYSPARK_PYTHON")
+    python = elsewhere or sys.executable
+    _require_python_here(python)
     running = SparkSession.getActiveSession()
     if running is not None and running.sparkContext.master != master:
         raise RunError(
             f"Spark already runs here with master {running.sparkContext.master}: stop it before "
             f"starting one with {master}"
         )
-    # On a cluster Python may lie elsewhere, such as in an archive that Spark unpacks.
-    if master.startswith("local") or not os.environ.get("PYSPARK_PYTHON"):
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-    _require_python_here(os.environ["PYSPARK_PYTHON"])
+    os.environ["PYSPARK_PYTHON"] = python
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["JAVA_HOME"] = str(find_java().home)
     if local := master.startswith("local"):

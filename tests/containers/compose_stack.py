@@ -8,7 +8,9 @@ import subprocess
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from confluent_kafka.admin import AdminClient
@@ -17,7 +19,7 @@ from tests.containers.kafka_cluster import free_ports
 from tests.containers.versions import ROOT
 from tests.containers.waiting import wait_until
 
-PORTS = ("AIRFLOW", "KAFKA", "SPARK", "REPORTS")
+PORTS = ("AIRFLOW", "KAFKA", "KAFKA_2", "KAFKA_3", "SPARK", "REPORTS")
 # Of one run; the first one on a machine compiles what the others find.
 DAG_SECONDS = 1_000.0
 
@@ -31,11 +33,18 @@ class Stack:
 
     Args:
         folder: Keeps its passwords.
+        project: Its name in Docker.
+        environment: Of `docker compose`, such as profiles.
     """
 
-    project = "keyspread-test"
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        project: str = "keyspread-test",
+        environment: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.project = project
+        self._environment = {**os.environ, "COMPOSE_PROFILES": "", **environment}
         self.env_file = folder / "stack.env"
         subprocess.run(
             [ROOT / "infra" / "secrets.sh", self.env_file], check=True, capture_output=True
@@ -52,7 +61,7 @@ class Stack:
         ran = subprocess.run(
             ["docker", "compose", "-p", self.project, "--env-file", self.env_file, *args],
             cwd=ROOT,
-            env={**os.environ, "COMPOSE_PROFILES": ""},
+            env=self._environment,
             capture_output=True,
             text=True,
             check=False,

@@ -22,6 +22,7 @@ from streams import read_results
 
 from partitioners import PARTITIONERS
 from pipelines import engine
+from pipelines.batch_log import FOLDER
 from pipelines.benchmark.parts import make_content, make_workload
 from pipelines.benchmark.prepare import RunConfig
 from pipelines.benchmark.replay import Replay, ReplayReport, Sender
@@ -206,7 +207,9 @@ def test_the_same_results_cut_anyhow(
     # The cut is the one asked for: Spark rounds each partition's part of a batch.
     messages = case.num_records + 102 * case.num_partitions
     least_batches = messages // (case.batch_records + case.num_partitions)
-    assert len(summary.batch_seconds) > least_batches or case.batch_records == ALL
+    # Counted where they are kept: what Spark tells of a batch may be late on a busy machine.
+    batches = list((tmp_path / "results" / FOLDER).glob("*.json"))
+    assert len(batches) > least_batches or case.batch_records == ALL
     assert sorted(summary.combine_seconds) == list(range(case.num_partitions))
     assert sorted(summary.reduce_seconds) == list(range(case.num_shards))
 
