@@ -79,8 +79,8 @@ from partitioners.hot_plan import (
     FRESH,
     FRESH_SQUARES,
     LEVEL_KEEP,
-    MEAN,
     NUM_DRIFTS,
+    PANE_BEGAN,
     PERIOD,
     TOTAL,
     WIDTH,
@@ -174,7 +174,8 @@ def _stays(key_hash: np.uint64, valve: float) -> bool:
 def _overflows(state: View, home: int, second: int) -> bool:
     width = state.numbers[WIDTH]
     load = state.loads[home]
-    return bool(load > state.numbers[MEAN] + width and load > state.loads[second] + width)
+    mean = (state.numbers[FRESH] - state.numbers[PANE_BEGAN]) / state.loads.size
+    return bool(load > mean + width and load > state.loads[second] + width)
 
 
 @borrowing
@@ -186,7 +187,7 @@ def _open_pane(state: View, timestamp_ms: int) -> None:
         load = state.load_ring[row + partition]
         state.window_loads[partition] += load
         state.recent_loads[partition] += load
-    state.numbers[MEAN] = 0.0
+    state.numbers[PANE_BEGAN] = state.numbers[FRESH]
     opened = advance_clock(state.clock, timestamp_ms)
     open_panes(state.clock, opened, state.load_ring, state.window_loads)
     keep, window, recent = 1.0, 0.0, 0.0
@@ -217,7 +218,6 @@ def _step(state: View, key_hash: np.uint64, timestamp_ms: int, weight: float) ->
     else:
         best = second
         state.guest_loads[second] += weight
-    state.numbers[MEAN] += weight / state.loads.size
     state.counts[slot] += weight
     state.fresh_loads[first] += weight
     state.numbers[FRESH] += weight

@@ -60,8 +60,8 @@ FRESH = 1  # load since the last plan
 FRESH_SQUARES = 2  # sum of squares of these records' loads
 TRAIL = 3  # sum of the trail
 TRAIL_SQUARES = 4  # sum of the same loads, weakened twice: what its variance goes by
-MEAN = 5  # load of a partition since the pane began, on average
-WIDTH = 6  # how far above it a home must be, that its tail keys go to their second candidate
+PANE_BEGAN = 5  # what FRESH was when the pane began, less what plans have taken from it since
+WIDTH = 6  # how far above the mean a home must be, that its tail keys go to their second candidate
 NUMBER_FIELDS = 7
 
 # Fields of ``moments``.
@@ -248,6 +248,7 @@ def _fade(state: View, drifted: bool) -> float:
         state.planned_counts[slot] = state.counts[slot]
     state.numbers[TOTAL] = total
     state.numbers[FRESH] = 0.0
+    state.numbers[PANE_BEGAN] -= fresh
     state.numbers[FRESH_SQUARES] = 0.0
     if drifted:
         state.moments[AGE] = state.moments[PERIOD]

@@ -135,6 +135,11 @@ def run_verification(
         for number, ((name, options), partitioner) in enumerate(runs, 1)
     ]
     verdicts: list[Verdict] = []
+
+    def say(text: str) -> None:
+        if not quiet:
+            console.print(f"{text} ...", style="dim")
+
     with (
         tempfile.TemporaryDirectory(prefix="keyspread-verify-") as scratch,
         contextlib.closing(Answers(Path(scratch))) as answers,
@@ -146,7 +151,7 @@ def run_verification(
             broker_dir=folder / "broker",
             master=master,
             spark_dir=folder / "spark",
-            say=lambda text: None if quiet else console.print(f"{text} ...", style="dim"),
+            say=say,
             quick_start=True,
         )
         with stoppable(), site as opened, progress_bars(console, shown=not quiet) as bars:
@@ -156,8 +161,8 @@ def run_verification(
                 for number, config in enumerate(configs):
                     title = f"{config.workload} {config.partitioner}"
                     bars.update(task, completed=number, unit=title)
-                    if not (quiet or console.is_terminal):
-                        console.print(f"{title} ({number + 1} of {len(configs)}) ...", style="dim")
+                    if not console.is_terminal:  # where there are no bars
+                        say(f"{title} ({number + 1} of {len(configs)})")
                     progress = RunProgress(nowhere, title, 0)
                     verdicts.append(_verdict(config, folder / "runs", opened, progress, answers))
                 bars.update(task, completed=len(configs), unit="")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,7 +17,8 @@ from partitioners.errors import InputError
 from pipelines.broker_process import choose_port
 from pipelines.java import find_java
 from pipelines.session import spark_session
-from tests.integration.programs import PATIENCE_SECONDS, keyed_lines, run_json
+from tests.containers.waiting import wait_until
+from tests.integration.programs import keyed_lines, run_json
 
 SPARK_HOME = Path(pyspark.__file__).parent
 DEPLOY = "org.apache.spark.deploy"
@@ -63,11 +63,13 @@ def master(tmp_path: Path) -> Iterator[str]:
         worker = stack.enter_context(
             daemon("worker.Worker", tmp_path / "worker.log", *resources, *web, address)
         )
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while b"Successfully registered with master" not in (tmp_path / "worker.log").read_bytes():
-            assert time.monotonic() < deadline, (tmp_path / "worker.log").read_text()
-            assert worker.poll() is None, (tmp_path / "worker.log").read_text()
-            time.sleep(0.1)
+
+        def registered() -> bool:
+            log = (tmp_path / "worker.log").read_text()
+            assert worker.poll() is None, log
+            return "Successfully registered with master" in log
+
+        wait_until(registered, "registered")
         yield address
 
 
