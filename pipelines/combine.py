@@ -44,11 +44,6 @@ if TYPE_CHECKING:
     from pipelines.sessions import Sessions
 
 
-# Records combined at once: a batch costs milliseconds, and in memory a few times its size.
-ROWS_AT_ONCE = 200_000
-BYTES_AT_ONCE = 64 << 20
-
-
 class ShardRow(NamedTuple):
     """What one task sends to one shard in one batch."""
 
@@ -113,7 +108,9 @@ class Combiner:
         progress = Progress()
         parts: list[Partials] = []
         letters: list[Letters] = []
-        for batch in gathered(batches):
+        for batch in batches:
+            if not batch.num_rows:
+                continue
             started = time.perf_counter()
             _check_partition(batch.column("partition"), progress)
             part = self._combine(batch, progress, letters)
@@ -254,47 +251,6 @@ class Combiner:
             )
 
 
-def gathered(
-    batches: Iterable[pa.RecordBatch],
-    max_rows: int = ROWS_AT_ONCE,
-    max_bytes: int = BYTES_AT_ONCE,
-) -> Iterator[pa.RecordBatch]:
-    """Put small batches together, so that what a batch costs is paid for many rows.
-
-    Args:
-        batches: In order.
-        max_rows: A batch that is given out ends with the one that reaches so many rows,
-        max_bytes: or so many bytes.
-
-    Yields:
-        The same rows in the same order; no empty batch.
-
-    Example:
-        >>> small = [pa.record_batch({"x": [i] * i}) for i in range(5)]
-        >>> [batch.num_rows for batch in gathered(small, max_rows=3)]
-        [3, 3, 4]
-    """
-    parts: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        if not batch.num_rows:
-            continue
-        parts.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= max_rows or size >= max_bytes:
-            yield _one(parts)
-            parts, rows, size = [], 0, 0
-    if parts:
-        yield _one(parts)
-
-
-def _one(parts: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(parts) == 1:
-        return parts[0]
-    return pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
-
-
 def _renumber(cells: Cells, code: npt.NDArray[np.int64]) -> Cells:
     return cells._replace(key=code[cells.key])
 
@@ -305,7 +261,7 @@ def _check_partition(partitions: pa.Array, progress: Progress) -> None:
     if found["min"] != expected or found["max"] != expected:
         raise RunError(
             f"one combine task got rows of topic partitions {found['min']} and {found['max']}: "
-            "leave minPartitions and maxRecordsPerPartition of the Kafka source unset"
+            "give it one partition's"
         )
     progress.partition = int(expected)
 

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import polars as pl
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from partitioners.errors import InputError, RunError, nearest
@@ -26,30 +26,25 @@ from pipelines.batch_sink import BatchSink
 from pipelines.combine import Combiner
 from pipelines.dead_letter_topic import DeadLetterTopic
 from pipelines.events import EventReducer, PerEvent
-from pipelines.java_client import check_topic
 from pipelines.listener import BatchProgress, ProgressListener
 from pipelines.panes import Windows
 from pipelines.plan import WindowPlan
 from pipelines.processor import ShardProcessor
 from pipelines.query import Query
 from pipelines.reduce import ShardReducer
-from pipelines.session import arrow_batches
 from pipelines.sessions import SessionReducer, Sessions, with_times
 from pipelines.shards import shard_labels
 from pipelines.sinks import ParquetSink, ResultWriter, Sink
-from pipelines.stages import COMBINED, REDUCED, combine_stage
+from pipelines.source.combined import read_combined
+from pipelines.stages import REDUCED
 from pipelines.summary import QuerySummary
+from pipelines.topics import check_topic, client_settings
 
 Emit = Literal["all", "changed", "top"]
 ProgressMode = Literal["watermarks", "records"]
 EMITS = ("all", "changed", "top")
 PROGRESS_MODES = ("watermarks", "records")
 PINNED = "keyspread.json"
-# Kafka's default of 500 records a poll costs Spark's reader a quarter of its rate.
-KAFKA_TUNING = {
-    "kafka.max.poll.records": "20000",
-    "kafka.max.partition.fetch.bytes": str(8 << 20),
-}
 _PYTHON_ERROR = re.compile(r"^(?!org\.|java\.|py4j\.)[A-Za-z_][\w.]*Error: .+", re.MULTILINE)
 
 # Spark waits ten seconds, whatever is set, for the Python process that it asks for a processor's
@@ -211,7 +206,7 @@ def start(
     emit: Emit = "all",
     k: int | None = None,
     batch_records: int = 1_000_000,
-    kafka_options: Mapping[str, str] | None = None,
+    kafka: Mapping[str, Any] | None = None,
     listener: Callable[[BatchProgress], None] | None = None,
     sinks: Sequence[Sink] | None = None,
     max_future_ms: int | None = None,
@@ -238,7 +233,7 @@ def start(
             `top` (the k largest of each window).
         k: Size of the top; the workload's own if None.
         batch_records: Records in a batch at most.
-        kafka_options: Further options of the Kafka client, such as security settings.
+        kafka: Further librdkafka settings, such as those of TLS and SASL.
         listener: Called after each batch, in a thread of Spark's.
         sinks: Where results go; None: Parquet files in `results_dir`.
         max_future_ms: How far ahead of the clock (that of Spark's driver, when the batch was
@@ -300,9 +295,9 @@ def start(
     if by_records:
         # Partitions may be added to a live topic: Spark reads them from their beginning.
         del pinned["num_partitions"]
-    client = {**(kafka_options or {}), "bootstrap.servers": bootstrap}
+    settings = client_settings(bootstrap, kafka or {})
     # With too few the query would never end.
-    max_message_bytes = check_topic(spark, client, topic, num_partitions)
+    check_topic(settings, topic, num_partitions)
     into = (ParquetSink(results_dir),) if sinks is None else tuple(sinks)
     writer = ResultWriter(into, workload, plan.windows, emit, k, update_ms > 0)
     for each in into:
@@ -329,10 +324,8 @@ def start(
     # A session of its own: the number of state partitions is not the next query's affair.
     session = spark.newSession()
     session.conf.set("spark.sql.shuffle.partitions", str(num_shards))
-    source = read_topic(session, client, topic, batch_records, max_message_bytes)
     reduced = (
-        source.selectExpr(*_columns(combiner))
-        .mapInArrow(combine_stage(combiner), COMBINED)
+        read_combined(session, combiner, settings, topic, batch_records)
         .groupBy("label")
         .transformWithStateInPandas(
             ShardProcessor(reducer, shard_labels(num_shards)), REDUCED, "Update", "None"
@@ -354,47 +347,6 @@ def _windows_in_words(plan: WindowPlan | Sessions | PerEvent) -> str:
     if isinstance(plan, Sessions):
         return f"sessions with a gap of {plan.gap_ms} ms"
     return ", ".join(f"{each.size_ms} ms by {each.slide_ms} ms" for each in plan.windows)
-
-
-def read_topic(
-    session: SparkSession,
-    client: Mapping[str, str],
-    topic: str,
-    batch_records: int,
-    max_message_bytes: int | None,
-) -> DataFrame:
-    """A topic as Spark's stream, from its beginning, and the session set for it.
-
-    Args:
-        session: Belongs to this query alone.
-        client: Settings of Kafka's client, `bootstrap.servers` among them.
-        topic: Name of the topic.
-        batch_records: Records per micro-batch at most.
-        max_message_bytes: How large its records are at most; None: nobody knows.
-    """
-    for name, value in arrow_batches(max_message_bytes).items():
-        session.conf.set(name, value)
-    return (
-        session.readStream.format("kafka")
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("failOnDataLoss", "true")
-        .option("maxOffsetsPerTrigger", str(batch_records))
-        .options(**KAFKA_TUNING)
-        .options(**{f"kafka.{name}": value for name, value in client.items()})
-        .load()
-    )
-
-
-def _columns(combiner: Combiner) -> list[str]:
-    """What a combiner reads of Kafka's records."""
-    columns = ["key", "value", "partition"]
-    if combiner.dead_letters is not None:
-        columns.append("offset")
-    if combiner.max_future_ms is not None:
-        # The time at which Spark planned the batch: it stands in the checkpoint.
-        columns.append("unix_millis(current_timestamp()) AS now")
-    return columns
 
 
 def _pin(checkpoint_dir: Path, settings: dict[str, Any]) -> None:
@@ -425,11 +377,6 @@ def _reason(error: StreamingQueryException | None) -> str:
         for name in ("KeyspreadError", "InputError", "RunError"):
             if f"{name}: " in line:
                 return line.split(f"{name}: ", 1)[1].strip()
-    if "Cannot fetch offset" in text or "failOnDataLoss" in text or "UnknownTopic" in text:
-        return (
-            "the topic no longer holds the offsets the checkpoint stands at (it was made anew, or "
-            "its records aged out): start again with another checkpoint folder"
-        )
     # Below Spark's own words stands the Python error that they are about, if it was one.
     causes = _PYTHON_ERROR.findall(text) or [line.strip() for line in text.splitlines()[:1]]
     cause = causes[-1] if causes else "no reason given"

@@ -92,7 +92,7 @@ class ProgressListener(StreamingQueryListener):
         self._heard.set()
 
     def _note_lag(self, end: str, latest: str) -> None:
-        """Take the offsets of a Kafka source: JSON, topic to partition to offset."""
+        """Take the offsets of the topic, as `source` has them in JSON."""
         read, there = _offsets(end), _offsets(latest)
         lag = {partition: max(there[partition] - read.get(partition, 0), 0) for partition in there}
         for partition, records in lag.items():
@@ -114,12 +114,16 @@ def _offsets(text: str) -> dict[int, int]:
     """Read offsets of the one topic; none where Spark has none to tell.
 
     Example:
-        >>> _offsets('{"clicks": {"0": 5, "10": 7}}'), _offsets("null"), _offsets("not known")
-        ({0: 5, 10: 7}, {}, {})
+        >>> _offsets('{"clicks": {"0": 5, "10": 7}, "planned at, ms": 1}')
+        {0: 5, 10: 7}
+        >>> _offsets("null"), _offsets("not known")
+        ({}, {})
     """
     try:
         topics = json.loads(text or "null") or {}
     except ValueError:
         # A batch that is done again after a restart: Spark did not ask for the latest offsets.
         return {}
-    return {int(p): int(offset) for by in topics.values() for p, offset in by.items()}
+    # Beside the offsets, which come first, stands what else the batch has to know.
+    by: dict[str, int] = next(iter(topics.values()), {})
+    return {int(partition): int(offset) for partition, offset in by.items()}

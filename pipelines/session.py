@@ -16,40 +16,6 @@ from pipelines.jars import connector_jars
 from pipelines.java import find_java
 
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-# Rows and bytes that reach Python in one Arrow batch at most.
-ARROW_ROWS = 200_000
-ARROW_BYTES = 64 << 20
-# Rows are small enough where they cannot be more bytes than this, and still many.
-_SURE_BYTES = 1 << 30
-_SURE_ROWS = 500
-_NO_LIMIT_BYTES = (1 << 31) - 1
-
-
-def arrow_batches(max_message_bytes: int | None) -> dict[str, str]:
-    """Settings of the batches in which a topic's records reach Python.
-
-    To see after each row how many bytes a batch has is a sixth of what it costs Spark to read a
-    record. It is left out where so few rows go into a batch that they cannot be too many bytes;
-    the combiner puts small batches together.
-
-    Args:
-        max_message_bytes: How large records are at most; None: nobody knows.
-
-    Example:
-        >>> list(arrow_batches(1 << 20).values())
-        ['1024', '2147483647']
-        >>> list(arrow_batches(1 << 26).values())
-        ['200000', '67108864']
-    """
-    rows, size = ARROW_ROWS, ARROW_BYTES
-    if max_message_bytes is not None:
-        sure = min(_SURE_BYTES // max(max_message_bytes, 1), ARROW_ROWS)
-        if sure >= _SURE_ROWS:
-            rows, size = sure, _NO_LIMIT_BYTES
-    return {
-        "spark.sql.execution.arrow.maxRecordsPerBatch": str(rows),
-        "spark.sql.execution.arrow.maxBytesPerBatch": str(size),
-    }
 
 
 def _require_python_here(python: str) -> None:
@@ -119,7 +85,6 @@ def spark_session(
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.adaptive.enabled": "false",
-        **arrow_batches(None),
         "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
         "spark.python.worker.faulthandler.enabled": "true",
         "spark.sql.streaming.stateStore.providerClass": STATE_STORE,

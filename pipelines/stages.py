@@ -1,16 +1,17 @@
 """The stages as Spark runs them: the shapes in which rows travel between Spark and Python.
 
-Combine and sink are `mapInArrow`; reduce, in `processor`, is `transformWithStateInPandas`.
-Everything that computes is in `combine`, `reduce` and `sinks`.
+Combine is a source of rows, see `source`; the sink is `mapInArrow`; reduce, in `processor`, is
+`transformWithStateInPandas`. Everything that computes is in `combine`, `reduce` and `sinks`.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     IntegerType,
@@ -39,26 +40,25 @@ REDUCED = StructType(
     ]
 )
 
+_COMBINED_IN_ARROW = to_arrow_schema(COMBINED)
 ArrowStage = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def combine_stage(combiner: Combiner) -> ArrowStage:
-    """The function for `mapInArrow` over Kafka's (key, value, partition, and what `run` needs)."""
+def combined_rows(
+    combiner: Combiner, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """What a combiner makes of the records of a partition, as rows of `COMBINED`."""
     labels = shard_labels(combiner.num_shards)
-
-    def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for row in combiner.run(batches):
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array([labels[row.shard]], type=pa.int32()),
-                    pa.array([row.partition], type=pa.int32()),
-                    pa.array([row.progress]),
-                    pa.array([row.partials], type=pa.binary()),
-                ],
-                names=COMBINED.names,
-            )
-
-    return stage
+    for row in combiner.run(batches):
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array([labels[row.shard]], type=pa.int32()),
+                pa.array([row.partition], type=pa.int32()),
+                pa.array([row.progress]),
+                pa.array([row.partials], type=pa.binary()),
+            ],
+            schema=_COMBINED_IN_ARROW,
+        )
 
 
 def sink_stage(writer: ResultWriter, batch_id: int) -> ArrowStage:

@@ -20,14 +20,13 @@ from partitioners.kafka.topics import count_partitions, ensure_topic
 from pipelines import engine
 from pipelines.aggregates import Aggregate
 from pipelines.dead_letter_topic import DeadLetterTopic
-from pipelines.java_client import java_client_settings
 from pipelines.json_records import JsonQuery, TimeUnit
 from pipelines.metrics import LOCALHOST, MetricsServer, QueryCollector
 from pipelines.panes import Windows
 from pipelines.session import spark_session
 from pipelines.sessions import Sessions
 from pipelines.sinks import MemorySink, ParquetSink, Sink, named_sink
-from pipelines.topics import client_settings, require_answer
+from pipelines.topics import client_settings, described_partitions, require_answer
 
 MAX_FUTURE_MS = 3_600_000
 """An hour: more than clocks are wrong by, less than what would close windows of the day."""
@@ -155,7 +154,7 @@ def run(
         if number is not None and number < 0:
             raise InputError(f"{name} must be at least 0, not {number}")
     require_answer(settings)
-    num_partitions = count_partitions(AdminClient(settings), source.name)
+    num_partitions = described_partitions(AdminClient(settings), source.name)
     if num_partitions is None:
         raise InputError(f'there is no topic "{source.name}" at {source.bootstrap}: check its name')
     sinks = _sinks(sink, source)
@@ -185,7 +184,7 @@ def run(
         emit=emit,
         k=k,
         batch_records=batch_records,
-        kafka_options=java_client_settings(source.kafka),
+        kafka=source.kafka,
     )
     if checkpoint_dir.parent.name.startswith(SCRATCH):
         weakref.finalize(running, shutil.rmtree, checkpoint_dir.parent, ignore_errors=True)

@@ -8,7 +8,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from partitioners.errors import InputError, RunError
@@ -111,6 +117,58 @@ def _refuse_connections(servers: str) -> bool:
             return False
         return False
     return True
+
+
+def described_partitions(
+    admin: AdminClient, topic: str, timeout_s: float = ANSWER_SECONDS
+) -> int | None:
+    """How many partitions a topic has, in a question that never makes one.
+
+    Args:
+        admin: Asks.
+        topic: Its name.
+        timeout_s: How long to wait for an answer.
+
+    Returns:
+        The number, or None if there is no such topic.
+
+    Raises:
+        RunError: No broker answered, or it refused.
+    """
+    try:
+        asked = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
+        return len(asked[topic].result().partitions)
+    except KafkaException as error:
+        reason = error.args[0]
+        if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            return None
+        raise RunError(
+            f"Kafka does not describe topic {topic} ({reason.str()}): check that it runs, the "
+            "topic's name, and your permission"
+        ) from None
+
+
+def check_topic(settings: Mapping[str, Any], topic: str, num_partitions: int) -> None:
+    """See that a topic is there with the partitions a query is started for.
+
+    Args:
+        settings: From `client_settings`.
+        topic: Its name.
+        num_partitions: What it has to have.
+
+    Raises:
+        InputError: There is no such topic, it has another number, or no server answers.
+        RunError: The broker does not describe it.
+    """
+    require_answer(settings)
+    have = described_partitions(AdminClient(admin_settings(settings)), topic)
+    if have is None:
+        raise InputError(f"there is no topic {topic}: make it, or name another")
+    if have != num_partitions:
+        raise InputError(
+            f"topic {topic} has {have} partitions, not {num_partitions}: say {have}, or name "
+            "another topic"
+        )
 
 
 def make_topic(settings: Mapping[str, Any], topic: str, num_partitions: int) -> None:

@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,16 @@ from pipelines.benchmark.content import TopicContent, with_watermarks
 from pipelines.benchmark.sender import TopicSender
 from pipelines.benchmark.site import Say, Site
 from pipelines.benchmark.watermark_clock import WatermarkClock
-from pipelines.java_client import check_topic
 from pipelines.panes import Windows
 from pipelines.punctuation import END_MS, encode_watermark
 from pipelines.query import Query
 
 SAMPLE_SECONDS = 0.2
+# Kafka's default of 500 records a poll costs Spark's own source a quarter of its rate.
+KAFKA_TUNING = {
+    "kafka.max.poll.records": "20000",
+    "kafka.max.partition.fetch.bytes": str(8 << 20),
+}
 # Topics as other brokers make them: ours lets larger records in.
 KAFKA_DEFAULTS = {"max.message.bytes": str(1_048_588)}
 
@@ -163,42 +167,6 @@ class BesideSpark:
             "results": str(folder / "results"),
         }
 
-    def reading(self, name: str) -> dict[str, Any]:
-        """Bring a topic's records to Python as our engine does, and drop them there.
-
-        No engine whose combiners are Python functions in Spark can be done sooner.
-
-        Returns:
-            Figures.
-        """
-        self.say("nothing but reading, from Kafka to Python")
-        folder = self._new_folder()
-        started = time.perf_counter()
-        client = {**self.site.settings, "bootstrap.servers": self.site.bootstrap}
-        spark, topic = self.site.spark, self._topic(name)
-        size = check_topic(spark, client, topic, self.num_partitions)
-
-        def dropped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for _ in batches:
-                pass
-            yield from ()
-
-        query = (
-            engine.read_topic(spark.newSession(), client, topic, self.batch_records, size)
-            .select("key", "value", "partition")
-            .mapInArrow(dropped, "nothing INT")
-            .writeStream.format("noop")
-            .option("checkpointLocation", str(folder / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-        seconds = time.perf_counter() - started
-        return {
-            **self._figures(self.num_records[name], seconds, 0),
-            "batch_seconds": [each.batchDuration / 1000 for each in query.recentProgress],
-        }
-
     def native(
         self, name: str, form: SparkForm, windows: Windows, limit_seconds: float | None = None
     ) -> dict[str, Any]:
@@ -258,7 +226,7 @@ class BesideSpark:
             .option("subscribe", self._topic(name))
             .option("startingOffsets", "earliest")
             .option("maxOffsetsPerTrigger", str(self.batch_records))
-            .options(**engine.KAFKA_TUNING)
+            .options(**KAFKA_TUNING)
             .load()
             .where(sf.col("key").isNotNull())
             .selectExpr("CAST(key AS STRING) AS key", "split(CAST(value AS STRING), ',') AS f")

@@ -29,7 +29,6 @@ from pipelines.benchmark.verify import Answers, verify
 from pipelines.dead_letters import DeadLetters
 from pipelines.input_files import unchanged_since
 from pipelines.interrupt import stoppable
-from pipelines.java_client import java_client_settings
 from pipelines.run_lock import RunLock
 from pipelines.sinks import ConsoleSink, KafkaSink, ParquetSink, Sink, named_sink
 from pipelines.topics import make_topic, require_topic, stable_end_offsets
@@ -196,7 +195,7 @@ def _start_query(
             results_dir=config.results_dir or folder / "results",
             checkpoint_dir=folder / "checkpoint",
             batch_records=config.batch_records,
-            kafka_options=java_client_settings(config.kafka),
+            kafka=config.kafka,
             sinks=_sinks(config, folder, site),
             listener=lambda batch: progress.computed(batch.records, batch.windows),
         )

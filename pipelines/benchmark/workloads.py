@@ -8,9 +8,6 @@ given is the least that the ratio can be.
 Spark writes a window only when a later batch has passed it, and so leaves out those open at the end
 of the topic; ours closes all. What Spark wrote is compared with ours, up to its last window: the
 number of rows, a checksum of windows and keys, and the total of every value column.
-
-"Only reading" brings the records from Kafka to Python and drops them: what any engine takes whose
-combiners are Python functions in Spark.
 """
 
 from __future__ import annotations
@@ -206,9 +203,7 @@ def _measure(
             every_records=EVERY_RECORDS,
         )
     bench.native(f"{name}-warm", case.form, case.windows, min(limit_seconds, WARM_UP_SECONDS))
-    bench.reading(f"{name}-warm")
     bench.ours(f"{name}-warm", query, case.windows)
-    reading = bench.reading(name)
     # Spark comes last: tasks of a query that was stopped may run on for a moment.
     ours = bench.ours(name, query, case.windows)
     native = bench.native(name, case.form, case.windows, limit_seconds)
@@ -218,7 +213,6 @@ def _measure(
         "slide_ms": case.windows.slide_ms,
         "records": num_records,
         "keyspread": ours,
-        "reading": reading,
         "spark": native,
         "ratio": ours["records_per_s"] / native["records_per_s"],
         "at_least": native["stopped"],
@@ -266,7 +260,6 @@ def workloads_table(rows: Sequence[dict[str, Any]]) -> Table:
     for name in (
         "window / slide",
         "records",
-        "only reading",
         "keyspread",
         "Spark",
         "ratio",
@@ -280,7 +273,6 @@ def workloads_table(rows: Sequence[dict[str, Any]]) -> Table:
             row["workload"],
             f"{row['window_ms'] / 1000:,.0f} s / {row['slide_ms'] / 1000:,.0f} s",
             f"{row['records']:,}",
-            f"{row['reading']['records_per_s']:,.0f}",
             f"{row['keyspread']['records_per_s']:,.0f}",
             f"{most}{row['spark']['records_per_s']:,.0f}",
             f"{least}{row['ratio']:.1f}",

@@ -1,0 +1,208 @@
+"""The reader of topics: any record, any range, gaps, what is lost; which offsets a batch has."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+import pipelines.source.partition
+from partitioners.errors import InputError, RunError
+from pipelines.aggregates import Aggregates
+from pipelines.combine import Combiner
+from pipelines.panes import Windows
+from pipelines.plan import WindowPlan
+from pipelines.source.combined import pickled
+from pipelines.source.files import Shipped
+from pipelines.source.librdkafka import Client
+from pipelines.source.offsets import TopicOffsets
+from pipelines.source.partition import read_partition
+from pipelines.source.planned import Topic, TopicReader
+from pipelines.stages import COMBINED
+from pipelines.workloads import WordCount
+from tests.integration.reading import read_topic
+from tests.integration.sending import ordered_producer
+
+Read = tuple[int, bytes | None, bytes | None]
+
+
+def rows(
+    config: dict[str, Any], topic: str, start: int, end: int, partition: int = 0, **options: Any
+) -> list[Read]:
+    """What the reader gives: offset, key, value."""
+    found: list[Read] = []
+    for batch in read_partition(Shipped.of(config), topic, partition, start, end, **options):
+        assert batch.num_rows
+        assert set(batch["partition"].to_pylist()) == {partition}
+        batch.validate(full=True)
+        found += zip(*(batch[name].to_pylist() for name in ("offset", "key", "value")), strict=True)
+    return found
+
+
+def odd_records(count: int) -> Iterator[dict[str, Any]]:
+    """Records with and without key and value, empty, short and long, some with headers."""
+    chance = random.Random(5)
+    for number in range(count):
+        key = chance.choice([None, b"", b"k", bytes([number % 256]) * chance.randrange(40)])
+        long = b"x" * chance.randrange(300_000) if number % 97 == 0 else str(number).encode()
+        value = chance.choice([None, b"", long, long, long])
+        headers = {"headers": [("h", b"1"), ("none", None)]} if number % 5 == 0 else {}
+        yield {"key": key, "value": value, **headers}
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_any_range_reads_as_any_consumer_does(codec: str, client_config, make_topic) -> None:
+    topic = make_topic(1)
+    producer = ordered_producer({**client_config, "compression.type": codec, "linger.ms": 20})
+    count = 700
+    for record in odd_records(count):
+        producer.produce(topic, partition=0, **record)
+    producer.flush()
+    wanted = [
+        (record.offset, record.key, record.value) for record in read_topic(client_config, topic)
+    ]
+    assert len(wanted) == count
+    assert rows(client_config, topic, 0, count) == wanted
+    for start, end, max_rows, max_bytes in (
+        (0, 1, 9, 1 << 20),
+        (count - 1, count, 9, 1 << 20),
+        (333, 334, 9, 1 << 20),
+        (5, 641, 1, 1 << 20),
+        (5, 641, 100, 1 << 20),
+        (5, 641, 10_000, 50_000),
+        (7, 7, 9, 1 << 20),
+    ):
+        found = rows(client_config, topic, start, end, max_rows=max_rows, max_bytes=max_bytes)
+        assert found == wanted[start:end]
+
+
+def test_a_record_of_60_megabytes(client_config, make_topic) -> None:
+    topic = make_topic(1, topic_config={"max.message.bytes": str(100 << 20)})
+    config = {**client_config, "message.max.bytes": 100 << 20}
+    producer = ordered_producer(config)
+    line = random.Random(1).randbytes(60 << 20)
+    for value in (b"before", line, b"behind"):
+        producer.produce(topic, value, partition=0)
+        producer.flush()
+    assert [value for _, _, value in rows(client_config, topic, 0, 3)] == [
+        b"before",
+        line,
+        b"behind",
+    ]
+
+
+def test_marks_of_transactions_are_passed_over(client_config, make_topic) -> None:
+    topic = make_topic(1)
+    producer = Producer({**client_config, "transactional.id": f"of-{topic}"})
+    producer.init_transactions()
+    for number, committed in enumerate([True, False, True, False]):
+        producer.begin_transaction()
+        for part in range(3):
+            producer.produce(topic, f"{number}.{part}".encode(), partition=0)
+        producer.flush()
+        producer.commit_transaction() if committed else producer.abort_transaction()
+    end = TopicOffsets(client_config, topic).last({})[0]
+    assert end == 16  # a mark behind each three
+    every = [f"{number}.{part}".encode() for number in range(4) for part in range(3)]
+    assert [value for _, _, value in rows(client_config, topic, 0, end)] == every
+    reading = {**client_config, "isolation.level": "read_committed"}
+    assert TopicOffsets(reading, topic).last({})[0] == end
+    committed_only = [value for value in every if value[:1] in b"02"]
+    assert [value for _, _, value in rows(reading, topic, 0, end)] == committed_only
+    # Nothing but a mark, and nothing but what was taken back.
+    assert rows(client_config, topic, 3, 4) == []
+    assert rows(reading, topic, 12, end) == []
+
+
+def test_a_reader_goes_on_with_what_comes_while_it_waits(client_config, make_topic) -> None:
+    topic = make_topic(1)
+    producer = ordered_producer(client_config)
+    producer.produce(topic, b"0", partition=0)
+    producer.flush()
+    batches = read_partition(Shipped.of(client_config), topic, 0, 0, 3, max_rows=1)
+    assert next(batches)["value"].to_pylist() == [b"0"]
+    for value in (b"1", b"2", b"3"):
+        producer.produce(topic, value, partition=0)
+    producer.flush()
+    assert [value for batch in batches for value in batch["value"].to_pylist()] == [b"1", b"2"]
+
+
+def test_records_that_are_gone_are_said(client_config, make_topic, monkeypatch) -> None:
+    topic = make_topic(1)
+    producer = ordered_producer(client_config)
+    for number in range(10):
+        producer.produce(topic, str(number).encode(), partition=0)
+    producer.flush()
+    admin = AdminClient(client_config)
+    place = TopicPartition(topic, 0, 4)
+    admin.delete_records([place])[place].result()
+    with pytest.raises(RunError, match="no longer holds"):
+        rows(client_config, topic, 3, 10)
+    assert [value for _, _, value in rows(client_config, topic, 4, 6)] == [b"4", b"5"]
+    monkeypatch.setattr(pipelines.source.partition, "SHORT_LOG_SECONDS", 0.3)
+    with pytest.raises(RunError, match="no longer holds"):
+        rows(client_config, topic, 4, 11)
+    with pytest.raises(RunError, match="no longer holds"):
+        TopicOffsets(client_config, topic).last({0: 11})
+    with pytest.raises(RunError, match="no longer holds"):
+        TopicOffsets(client_config, topic).last({0: 10, 1: 0})
+    with pytest.raises(RunError, match="gives nothing of partition 1 of topic"):
+        rows(client_config, topic, 0, 1, partition=1, patience_seconds=1.0)
+    with pytest.raises(RunError, match="no longer holds"):
+        TopicOffsets(client_config, f"{topic}-never-made").first()
+
+
+def test_nobody_answers(client_config, make_topic) -> None:
+    nobody = {"bootstrap.servers": "127.0.0.1:9", "log_level": 0}
+    with pytest.raises(RunError, match=r"nothing of partition 0 .* within 1 s .*refused"):
+        rows(nobody, "gone", 0, 1, patience_seconds=1.0)
+
+
+def test_settings_that_a_reader_cannot_use() -> None:
+    with pytest.raises(InputError, match=r"no\.such\.setting"):
+        Client({"no.such.setting": "1"})
+    with pytest.raises(InputError, match="oauth_cb is a Python function"):
+        Client({"oauth_cb": lambda _: ("", 0)})
+    Client({"error_cb": print, "enable.auto.commit": False})
+
+
+def test_a_partition_that_is_added_begins_where_it_was_found(client_config, make_topic) -> None:
+    topic = make_topic(1)
+
+    def send(partition: int, count: int) -> None:
+        producer = ordered_producer(client_config)
+        for number in range(count):
+            producer.produce(topic, str(number).encode(), partition=partition)
+        producer.flush()
+
+    send(0, 5)
+    plan = WindowPlan.of(Windows.of("1 s", "1 s"), Aggregates())
+    combiner = Combiner(WordCount(), plan, 1)
+    reader = TopicReader(Topic(Shipped.of(client_config), topic, 4, COMBINED, pickled(combiner)))
+    start = reader.initialOffset()
+    assert start[topic] == {"0": 0}
+    first = reader.latestOffset(start, reader.getDefaultReadLimit())
+    assert first[topic] == {"0": 4}
+    admin = AdminClient(client_config)
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result()
+    send(1, 7)
+    place = TopicPartition(topic, 1, 2)
+    admin.delete_records([place])[place].result()
+    other = TopicReader(reader._topic)
+    second = other.latestOffset(first, reader.getDefaultReadLimit())
+    assert second[topic] == {"0": 5, "1": 5}
+    planned = {part.partition: (part.start, part.end) for part in other.partitions(first, second)}
+    assert planned == {0: (4, 5), 1: (2, 5)}
+    # Done again when more is gone, the batch is to be the same: what is lost is said.
+    place = TopicPartition(topic, 1, 4)
+    admin.delete_records([place])[place].result()
+    again = other.partitions(first, second)
+    assert {part.partition: part.start for part in again} == {0: 4, 1: 2}
+    third = other.latestOffset(second, reader.getDefaultReadLimit())
+    assert third[topic] == {"0": 5, "1": 7}
+    assert other.latestOffset(third, reader.getDefaultReadLimit()) is third
+    assert other.reportLatestOffset()[topic] == {"0": 5, "1": 7}
