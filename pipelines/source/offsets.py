@@ -40,7 +40,8 @@ class TopicOffsets:
 
     def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
         self._topic = topic
-        self._admin = AdminClient(admin_settings(settings))
+        self._settings = admin_settings(settings)
+        self._admin = AdminClient(self._settings)
         committed = settings.get("isolation.level") == "read_committed"
         self._isolation = (
             IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
@@ -106,6 +107,8 @@ class TopicOffsets:
                         "again on the same checkpoint to go on"
                     ) from None
                 time.sleep(_PAUSE_SECONDS)
+                # What it knows of leaders was true before their broker was started anew.
+                self._admin = AdminClient(self._settings)
 
 
 def limited(starts: Offsets, ends: Offsets, max_records: int) -> Offsets:
