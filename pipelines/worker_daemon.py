@@ -3,7 +3,12 @@
 Spark forks a Python worker per running task and stage from one daemon. Imported there, pandas,
 Polars, Arrow and protobuf (5 s of processor time) are paid for once instead of once per worker.
 The threads that some start at import are their allocators', which forking leaves sound.
+
+After each task Spark collects garbage. What was imported here, a hundred thousand objects, is none:
+it is frozen, or 0.07 s of each task would go into looking at it.
 """
+
+import gc
 
 import pandas as pd
 import pyarrow.parquet
@@ -31,4 +36,6 @@ PRELOADED = (
 )
 
 if __name__ == "__main__":
+    gc.collect()
+    gc.freeze()
     daemon.manager()

@@ -29,7 +29,10 @@ SHORT_LOG_SECONDS = 30.0
 
 # For a reader that is to be fast; a user's own settings win.
 TUNING: Mapping[str, Any] = {
-    "fetch.message.max.bytes": 8 << 20,
+    # What is fetched beyond the end of a range is for nothing: half a megabyte at most, and nothing
+    # more while so many messages wait.
+    "fetch.message.max.bytes": 512 << 10,
+    "queued.min.messages": 20_000,
     # A record may be larger than what is asked for at once.
     "receive.message.max.bytes": 1_000_000_000,
     "fetch.queue.backoff.ms": 5,
