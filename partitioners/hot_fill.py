@@ -9,7 +9,8 @@ each of their records takes the least loaded of the key's homes. So imbalance st
 partition, a *valve* sends a part of them, always the same ones, to their second candidate. (What a
 window deviates by chance only ``overflow_sigmas`` levels where no key is hot, at a price.) A
 chi-square test on the loads by first candidate, those since the last plan and a fading sum of those
-of the last few, notices drift, and the past is then forgotten.
+of the last few, notices drift, and so does a run of records whose keys have no plan; the past is
+then forgotten.
 
 Papers: none; it is our own, of 2026, and docs/decisions/0003-hot-fill.md has measurements and the
 ways that lost. Its parts are known: keys that matter one by one, of Nasir et al., ICDE 2016,
@@ -20,7 +21,7 @@ section III; balance and fragmentation as one aim, of Zapridou et al., "Dalton",
 term            here
 =============== ==================================================================================
 home            a partition that a key may use; the first is column 0 of ``hashing.candidates``
-room            ``limit`` = (1 + ``tolerance``) x mean load, less what is planned already
+room            ``limit``, (1 + ``tolerance``) x mean load at most, less what is planned already
 memory          loads and counts, fading with event time over ``memory_windows`` windows
 =============== ==================================================================================
 
@@ -29,7 +30,8 @@ per record of it. Memory about 1 kB and 8 ``window_ms / slide_ms`` bytes per par
 number of keys.
 
 Several sources need not talk: homes follow from key, seed and shares, and each source sees about
-the same shares. With 16 sources fragmentation grows by a few thousandths where keys are skewed.
+the same shares. With 16 sources fragmentation grows by a few thousandths where keys are skewed, and
+by a few hundredths where hot keys change.
 
 Not for you where a key's records must stay in order or on one partition (``key_hash``,
 ``key_groups``); where no key is hot: hashing is almost as good then, the valve pays a few per cent
@@ -74,11 +76,14 @@ from partitioners.base import (
 )
 from partitioners.config import Config
 from partitioners.hashing import seed_word
-from partitioners.hot_plan import (
+from partitioners.hot_plan import plan_if_due
+from partitioners.hot_state import (
     CHECK_AT,
     FRESH,
     FRESH_SQUARES,
     LEVEL_KEEP,
+    LOOK_AT,
+    MISSES,
     NUM_DRIFTS,
     PANE_BEGAN,
     PERIOD,
@@ -88,7 +93,6 @@ from partitioners.hot_plan import (
     View,
     candidates_of,
     new_hot_state,
-    plan_if_due,
     slot_of,
 )
 from partitioners.panes import NEXT_PANE_MS, NOW_ROW, advance_clock, num_panes, open_panes
@@ -107,13 +111,16 @@ class HotFillConfig(Config):
         window_ms: Window over which loads are levelled; give that of the query.
         slide_ms: Its slide, which divides it; None: a tenth of the window or, where that does not
             divide it, the whole.
-        tolerance: How far a partition may be planned above the mean load. Less: better balance,
-            more fragmentation. None: 0.0075 (sqrt(n) - 1), at most 0.1, for with more partitions
-            each load is less certain (0.0225 at 16 partitions, 0.0525 at 64).
+        tolerance: How far a partition may be above the mean load. Planned is less, by half a
+            standard error of a load as the source knows it, but 0.02 or the tolerance at least: so
+            errors of many sources that add up stay within it. Less: better balance, more
+            fragmentation. None: 0.0075 (sqrt(n) - 1), at most 0.1, for with more partitions each
+            load is less certain (0.0225 at 16 partitions, 0.0525 at 64).
         hot_fraction: Keys from this part of a partition's mean load on are planned one by one.
         memory_windows: Shares are remembered over so many windows; longer is steadier, for sources
             that see few records.
-        drift_sigmas: How surprising loads must be to forget the past; 0: never.
+        drift_sigmas: How surprising loads, or records of keys without a plan, must be to forget the
+            past; 0: never.
         valve: Whether tail keys may go to a second candidate where they alone overload a partition.
         overflow_sigmas: Records of tail keys go to the second candidate while the first has more
             than the mean, and than the second, by so many standard errors of its load; 0: never.
@@ -157,9 +164,12 @@ class HotFillConfig(Config):
 def _least_loaded_home(state: View, slot: int) -> int:
     first = state.first_home[slot]
     best = as_int64(state.homes[first])
+    lowest = state.loads[best]
     for index in range(first + 1, first + state.num_homes[slot]):
         home = as_int64(state.homes[index])
-        best = best + (home - best) * as_int64(state.loads[home] < state.loads[best])
+        load = state.loads[home]
+        best = home if load < lowest else best
+        lowest = load if load < lowest else lowest
     return best
 
 
@@ -176,6 +186,14 @@ def _overflows(state: View, home: int, second: int) -> bool:
     load = state.loads[home]
     mean = (state.numbers[FRESH] - state.numbers[PANE_BEGAN]) / state.loads.size
     return bool(load > mean + width and load > state.loads[second] + width)
+
+
+@borrowing_step
+def _place_of_tail(state: View, key_hash: np.uint64, first: int, second: int, weight: float) -> int:
+    if state.valves[first] == 0.0 or _stays(key_hash, state.valves[first]):
+        return second if _overflows(state, first, second) else first
+    state.guest_loads[second] += weight
+    return second
 
 
 @borrowing
@@ -225,7 +243,11 @@ def _step(state: View, key_hash: np.uint64, timestamp_ms: int, weight: float) ->
     state.loads[best] += weight
     state.load_ring[state.clock[NOW_ROW] * state.loads.size + best] += weight
     state.moments[PERIOD] += 1
-    if state.moments[PERIOD] >= state.moments[CHECK_AT]:
+    state.moments[MISSES] += as_int64(state.num_homes[slot] == 0)
+    if (
+        state.moments[PERIOD] >= state.moments[CHECK_AT]
+        or state.moments[MISSES] >= state.moments[LOOK_AT]
+    ):
         plan_if_due(state)
     return best
 

@@ -43,6 +43,10 @@ class HotFill:
         self.trail_total = self.trail_squares = 0.0
         self.period = self.age = 0
         self.due_at = self.check_at = n
+        self.misses = self.looked_at = 0
+        self.surprise = 0.0
+        self.miss_share = None  # of the last full period; None: not known, or too much
+        self.num_drifts = 0
 
     def ranked(self, key, count):
         return candidates(key, min(count, self.n), self.n, self.config.seed, True)
@@ -85,6 +89,7 @@ class HotFill:
         self.enter(timestamp_ms)
         first, second = (self.ranked(key, 2) * 2)[:2]
         entry = self.entry_of(key)
+        missed = not entry.homes
         if entry.homes:
             best = min(entry.homes, key=lambda home: self.loads[home])
         else:
@@ -102,7 +107,9 @@ class HotFill:
         self.now.append((self.pane, best, weight))
         self.mean += weight / self.n
         self.period += 1
-        if self.period >= self.check_at:
+        if missed and self.hot_keys_are_gone():
+            self.forget()
+        elif self.period >= self.check_at:
             self.check()
         return best
 
@@ -111,6 +118,47 @@ class HotFill:
             return False
         over = self.loads[home] - self.width
         return over > self.mean and over > self.loads[second]
+
+    def hot_keys_are_gone(self):
+        self.misses += 1
+        if self.miss_share is None:
+            return False
+        share = self.miss_share
+        gone = share + 0.9 * (1.0 - share)
+        hits = self.period - self.looked_at - 1
+        self.looked_at = self.period
+        self.surprise -= hits * math.log((1.0 - share) / (1.0 - gone))
+        self.surprise = max(self.surprise, 0.0) + math.log(gone / share)
+        return self.surprise > 1.25 * self.config.drift_sigmas
+
+    def learn_misses(self, drifted):
+        full = self.period >= 16 * self.n
+        most = self.misses + 1.0 + 3.0 * math.sqrt(self.misses + 1.0)
+        share = min(most / (self.period + 2.0), 1.0)
+        if drifted or (full and share > 0.8) or self.config.drift_sigmas == 0:
+            self.miss_share, self.surprise = None, 0.0
+        elif full:
+            self.miss_share = share
+        self.misses = self.looked_at = 0
+
+    def first_plan_at(self):
+        return max(self.n // 4, 1) if self.num_drifts else self.n
+
+    def forget(self):
+        for bucket in self.buckets:
+            for entry in bucket:
+                entry.key, entry.homes = None, []
+                entry.count = entry.error = entry.planned = 0.0
+        self.first, self.fresh = [0.0] * self.n, [0.0] * self.n
+        self.guests, self.valves = [0.0] * self.n, [0.0] * self.n
+        self.trail = [0.0] * self.n
+        self.total = self.fresh_total = self.fresh_squares = 0.0
+        self.trail_total = self.trail_squares = 0.0
+        self.learn_misses(drifted=True)
+        self.num_drifts += 1
+        self.age = self.period = 0
+        self.planned_pane = self.pane
+        self.due_at = self.check_at = self.first_plan_at()
 
     def check(self):
         due = self.period >= self.due_at
@@ -167,10 +215,12 @@ class HotFill:
         self.fresh_total = self.fresh_squares = 0.0
         if drifted:
             self.age = self.period
+            self.num_drifts += 1
+        self.learn_misses(drifted)
         self.age += self.period
         self.period = 0
         self.planned_pane = self.pane
-        self.due_at = min(16 * self.n, max(self.n, self.age // 4))
+        self.due_at = min(16 * self.n, max(self.first_plan_at(), self.age // 4))
         self.check_at = min(self.due_at, 2 * self.n)
 
     def hot_entries(self, mean, unit):
@@ -179,7 +229,7 @@ class HotFill:
             for entry in bucket:
                 limit = self.config.hot_fraction * mean * (0.5 if entry.homes else 1.0)
                 sure = entry.count - entry.error
-                if sure > 0 and sure >= limit and sure >= 8 * unit:
+                if sure > 0 and sure >= limit and sure >= (4 if self.num_drifts else 8) * unit:
                     hot.append(entry)
                 else:
                     entry.homes = []
@@ -189,14 +239,17 @@ class HotFill:
         self.fade(drifted)
         mean = self.total / self.n
         noise = math.sqrt(mean * unit)
-        level = mean + (2.0 * noise if self.age < 16 * self.n else 0.0)
-        limit = level + self.tolerance * mean
+        young = self.age < 16 * self.n
+        room = self.tolerance * mean
+        level = mean + min(room, 0.25 * noise) + (2.0 * noise if young else 0.0)
+        limit = mean + max(room - 0.5 * noise, min(room, 0.02 * mean))
+        if young and not self.num_drifts:
+            limit += 2.0 * noise
         self.width = self.config.overflow_sigmas * noise or None
         hot = self.hot_entries(mean, unit)
         levels = list(self.first)
         for entry in hot:
             levels[self.ranked(entry.key, 1)[0]] -= entry.count
-        level += min(self.tolerance * mean, 0.25 * noise)
         for p in range(self.n):
             own, valve = max(levels[p], 0.0), self.valves[p]
             over = own + self.guests[p] > level + (0.0 if valve else 2.0 * noise)
@@ -208,7 +261,7 @@ class HotFill:
             levels[p] = own * (1.0 - valve) + self.guests[p]
         for entry in hot:
             home = self.ranked(entry.key, 1)[0]
-            if levels[home] + entry.count <= limit + noise:
+            if levels[home] + entry.count <= limit:
                 levels[home] += entry.count
                 entry.homes = [home]
             else:
