@@ -126,7 +126,7 @@ def handles(*arrays: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _pointer(typingctx: Any, address: Any) -> Any:  # noqa: ARG001 - numba passes both
+def pointer(typingctx: Any, address: Any) -> Any:  # noqa: ARG001 - numba passes both
     """Read an int64 as a machine address."""
 
     def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
@@ -169,7 +169,7 @@ def given_or_now(timestamp_ms: int | None) -> int:
 @inlined
 def handles_at(address: int) -> npt.NDArray[np.int64]:
     """Open the handles themselves; how many there are is not known here."""
-    packed: npt.NDArray[np.int64] = carray(_pointer(address), (_MOST_HANDLES,), np.int64)
+    packed: npt.NDArray[np.int64] = carray(pointer(address), (_MOST_HANDLES,), np.int64)
     return packed
 
 
@@ -177,7 +177,7 @@ def handles_at(address: int) -> npt.NDArray[np.int64]:
 def float64_at(packed: npt.NDArray[np.int64], index: int) -> npt.NDArray[np.float64]:
     """Open handle ``index`` as a flat float64 array."""
     array: npt.NDArray[np.float64] = carray(
-        _pointer(packed[2 * index]), (packed[2 * index + 1],), np.float64
+        pointer(packed[2 * index]), (packed[2 * index + 1],), np.float64
     )
     return array
 
@@ -186,7 +186,7 @@ def float64_at(packed: npt.NDArray[np.int64], index: int) -> npt.NDArray[np.floa
 def int64_at(packed: npt.NDArray[np.int64], index: int) -> npt.NDArray[np.int64]:
     """Open handle ``index`` as a flat int64 array."""
     array: npt.NDArray[np.int64] = carray(
-        _pointer(packed[2 * index]), (packed[2 * index + 1],), np.int64
+        pointer(packed[2 * index]), (packed[2 * index + 1],), np.int64
     )
     return array
 
@@ -195,7 +195,7 @@ def int64_at(packed: npt.NDArray[np.int64], index: int) -> npt.NDArray[np.int64]
 def uint64_at(packed: npt.NDArray[np.int64], index: int) -> npt.NDArray[np.uint64]:
     """Open handle ``index`` as a flat uint64 array."""
     array: npt.NDArray[np.uint64] = carray(
-        _pointer(packed[2 * index]), (packed[2 * index + 1],), np.uint64
+        pointer(packed[2 * index]), (packed[2 * index + 1],), np.uint64
     )
     return array
 
@@ -204,7 +204,7 @@ def uint64_at(packed: npt.NDArray[np.int64], index: int) -> npt.NDArray[np.uint6
 def int32_at(packed: npt.NDArray[np.int64], index: int) -> npt.NDArray[np.int32]:
     """Open handle ``index`` as a flat int32 array."""
     array: npt.NDArray[np.int32] = carray(
-        _pointer(packed[2 * index]), (packed[2 * index + 1],), np.int32
+        pointer(packed[2 * index]), (packed[2 * index + 1],), np.int32
     )
     return array
 
@@ -213,7 +213,7 @@ def int32_at(packed: npt.NDArray[np.int64], index: int) -> npt.NDArray[np.int32]
 def uint8_at(packed: npt.NDArray[np.int64], index: int) -> npt.NDArray[np.uint8]:
     """Open handle ``index`` as a flat uint8 array."""
     array: npt.NDArray[np.uint8] = carray(
-        _pointer(packed[2 * index]), (packed[2 * index + 1],), np.uint8
+        pointer(packed[2 * index]), (packed[2 * index + 1],), np.uint8
     )
     return array
 

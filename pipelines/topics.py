@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from partitioners.errors import InputError, RunError
 from partitioners.kafka.refusals import raise_if_refused
 from partitioners.kafka.settings import admin_settings
-from partitioners.kafka.topics import count_partitions, ensure_topic
+from partitioners.kafka.topics import ensure_topic
 from pipelines.broker import broker_status
 
 ANSWER_SECONDS = 10.0
@@ -283,7 +283,7 @@ def require_topic(settings: Mapping[str, Any], topic: str, num_partitions: int) 
         InputError: It is gone or has another number of partitions.
     """
     require_answer(settings)
-    have = count_partitions(AdminClient(admin_settings(settings)), topic, ANSWER_SECONDS)
+    have = described_partitions(AdminClient(admin_settings(settings)), topic)
     if have is None:
         raise InputError(
             f"topic {topic} is gone from {settings['bootstrap.servers']}, so the run cannot be "

@@ -16,7 +16,7 @@ from numba import carray, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from partitioners._jit import kernel
+from partitioners._jit import kernel, pointer
 from pipelines.source.librdkafka import DESTROY, END_OF_PARTITION
 
 Int64s = npt.NDArray[np.int64]
@@ -28,16 +28,6 @@ _PAYLOAD, _PAYLOAD_BYTES, _KEY, _KEY_BYTES, _OFFSET = 3, 4, 5, 6, 7
 ROWS, KEY_BYTES, VALUE_BYTES, LAST, PAST_END, AT_LOG_END, ERROR = range(7)
 NUM_FOUND = 7
 NONE = -1
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _at(_typingctx: Any, address: Any) -> Any:  # noqa: ARG001 - numba passes both
-    """Read an int64 as a machine address."""
-
-    def codegen(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-        return builder.inttoptr(args[0], cgutils.voidptr_t)
-
-    return types.voidptr(types.int64), codegen
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -80,7 +70,7 @@ def weigh(messages: Int64s, end: int, end_of_partition: int, found: Int64s) -> N
     found[:] = 0
     found[LAST] = found[AT_LOG_END] = NONE
     for address in messages:
-        message = carray(_at(address), (_WORDS,), np.int64)
+        message = carray(pointer(address), (_WORDS,), np.int64)
         code = np.int64(np.int32(message[0]))
         if code == end_of_partition:
             found[AT_LOG_END] = message[_OFFSET]
@@ -112,7 +102,7 @@ def _unpack(
 ) -> None:
     key_end, value_end = np.int64(key_ends[row]), np.int64(value_ends[row])
     for address in messages:
-        message = carray(_at(address), (_WORDS,), np.int64)
+        message = carray(pointer(address), (_WORDS,), np.int64)
         if np.int32(message[0]) == 0 and message[_OFFSET] < end:
             has_key[row] = message[_KEY] != 0
             has_value[row] = message[_PAYLOAD] != 0
