@@ -45,6 +45,7 @@ def _variables(theme: dict[str, str], series: Sequence[str]) -> str:
     return " ".join(named + numbered)
 
 
+# On paper a head repeats on each page, with its words but no button: there they stand alone.
 STYLE = (
     f"""
 :root {{ color-scheme: light dark; {_variables(LIGHT, LIGHT_SERIES)} }}
@@ -104,7 +105,8 @@ figcaption { font-weight: 600; margin-bottom: 4px; } figure svg { width: 100%; h
   thead th, tbody th { position: static; } .scroll, figure { overflow: visible; }
   section { content-visibility: visible; } h2, h3, .key { break-after: avoid; }
   tr, figure, .verdict { break-inside: avoid; } figure { border: 1px solid var(--line); }
-  .charts { grid-template-columns: 1fr 1fr; } th button::after { content: ""; }
+  .charts { grid-template-columns: 1fr 1fr; }
+  th button { display: contents; } th button::after { content: ""; }
   details:not([open]) { display: none; } }
 """
     + "\n".join(

@@ -6,12 +6,14 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pipelines.benchmark.cell import Cell
 from pipelines.benchmark.html_report import report_page
 from pipelines.benchmark.report_folder import ReportFolder, Written
 from tests.cells import make_cell
@@ -52,19 +54,10 @@ addEventListener("load", () => {
 """
 
 
-def opened(folder: Path, *options: str) -> dict[str, Any]:
-    """What the probe found in the page."""
+def browse(folder: Path, page: Path, *options: str) -> str:
+    """Open a page without a window; gives what the browser printed."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     assert browser, "no Chromium: install it, as in `apt-get install chromium`"
-    names = ("pkg", "key_hash", "cam", "am", "lm")
-    cells = [
-        make_cell(partitioner=name, repetition=number, latency_ms={"p50": 1.0, "p99": p99})
-        for number, (name, p99) in enumerate(zip(names, P99, strict=True), 1)
-    ]
-    written = tuple(Written(cell, f"cells/{n}.json") for n, cell in enumerate(cells, 1))
-    text = report_page(ReportFolder(folder, written, (), ()))
-    page = folder / "probe.html"
-    page.write_text(text.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
     done = subprocess.run(
         [
             browser,
@@ -76,7 +69,6 @@ def opened(folder: Path, *options: str) -> dict[str, Any]:
             "--disable-sync",
             f"--user-data-dir={folder / 'profile'}",
             *options,
-            "--dump-dom",
             page.as_uri(),
         ],
         capture_output=True,
@@ -84,8 +76,28 @@ def opened(folder: Path, *options: str) -> dict[str, Any]:
         timeout=120,
         check=True,
     )
-    found = re.search(r'<pre id="out">(.*?)</pre>', done.stdout, re.DOTALL)
-    assert found, done.stderr
+    return done.stdout
+
+
+def report_of(folder: Path, cells: Sequence[Cell]) -> str:
+    """The page of a grid of these cells."""
+    written = tuple(Written(cell, f"cells/{n}.json") for n, cell in enumerate(cells, 1))
+    return report_page(ReportFolder(folder, written, (), ()))
+
+
+def opened(folder: Path, *options: str) -> dict[str, Any]:
+    """What the probe found in the page."""
+    names = ("pkg", "key_hash", "cam", "am", "lm")
+    cells = [
+        make_cell(partitioner=name, repetition=number, latency_ms={"p50": 1.0, "p99": p99})
+        for number, (name, p99) in enumerate(zip(names, P99, strict=True), 1)
+    ]
+    page = folder / "probe.html"
+    text = report_of(folder, cells).replace("</body>", f"{PROBE}</body>")
+    page.write_text(text, encoding="utf-8")
+    out = browse(folder, page, *options, "--dump-dom")
+    found = re.search(r'<pre id="out">(.*?)</pre>', out, re.DOTALL)
+    assert found, out
     values: dict[str, Any] = json.loads(unescape(found.group(1)))
     return values
 
@@ -114,3 +126,19 @@ def test_it_is_light_or_dark_as_the_reader_has_it(tmp_path: Path) -> None:
 
 def test_a_phone_scrolls_tables_and_not_the_page(tmp_path: Path) -> None:
     assert not opened(tmp_path, "--window-size=500,900")["wider_than_the_window"]
+
+
+def test_the_head_of_the_cells_is_on_every_page_on_paper(tmp_path: Path) -> None:
+    page, paper = tmp_path / "report.html", tmp_path / "report.pdf"
+    cells = [make_cell(repetition=number) for number in range(1, 101)]
+    page.write_text(report_of(tmp_path, cells), encoding="utf-8")
+    browse(tmp_path, page, "--no-pdf-header-footer", f"--print-to-pdf={paper}")
+    assert shutil.which("pdftotext"), "install it, as in `apt-get install poppler-utils`"
+    command = ["pdftotext", "-layout", str(paper), "-"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    sheets = [sheet for sheet in done.stdout.split("\f") if " / 60 " in sheet]
+    assert len(sheets) >= 3
+    for sheet in sheets:
+        before, head, _after = re.split(r"(workload +partitioner +partitions .* figures)", sheet)
+        assert " / 60 " not in before
+        assert "records/s" in head

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import urllib.error
-import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,20 +13,14 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
+from tests.airflow.rest import AirflowRest
 from tests.containers.kafka_cluster import free_ports
 from tests.containers.versions import ROOT
-from tests.containers.waiting import wait_until
 
-PORTS = ("AIRFLOW", "KAFKA", "KAFKA_2", "KAFKA_3", "SPARK", "REPORTS")
-# Of one run; the first one on a machine compiles what the others find.
-DAG_SECONDS = 1_000.0
+PORTS = ("AIRFLOW", "KAFKA", "KAFKA_2", "KAFKA_3", "SPARK", "REPORTS", "PROMETHEUS")
 
 
-class RefusedError(Exception):
-    """What REST answered instead of doing it."""
-
-
-class Stack:
+class Stack(AirflowRest):
     """The stack.
 
     Args:
@@ -53,8 +45,8 @@ class Stack:
         with self.env_file.open("a") as file:
             file.writelines(f"{name}_PORT={port}\n" for name, port in self.ports.items())
         lines = self.env_file.read_text().splitlines()
-        self._password = dict(line.split("=", 1) for line in lines)["AIRFLOW_PASSWORD"]
-        self._token = ""
+        password = dict(line.split("=", 1) for line in lines)["AIRFLOW_PASSWORD"]
+        super().__init__(f"http://127.0.0.1:{self.ports['AIRFLOW']}", password)
 
     def compose(self, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Call `docker compose`."""
@@ -75,62 +67,21 @@ class Stack:
         found = [json.loads(line) for line in lines if line.strip()]
         return {each["Service"]: each["Health"] or each["State"] for each in found}
 
-    def rest(self, method: str, path: str, body: Any = None) -> Any:
-        """Ask Airflow."""
-        if not self._token:
-            login = {"username": "admin", "password": self._password}
-            self._token = self._ask("POST", "/auth/token", login)["access_token"]
-        return self._ask(method, f"/api/v2{path}", body)
+    def spark_applications(self) -> list[str]:
+        """Names of the programs that have executors now."""
+        url = f"http://127.0.0.1:{self.ports['SPARK']}/json/"
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return [each["name"] for each in json.load(answer)["activeapps"]]
 
-    def _ask(self, method: str, path: str, body: Any) -> Any:
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.ports['AIRFLOW']}{path}",
-            method=method,
-            data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json", "Authorization": f"Bearer {self._token}"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            raise RefusedError(f"{error.code} {error.read().decode()}") from error
+    def processes(self, service: str) -> str:
+        """Command lines of what runs in a container."""
+        return self.compose("top", service).stdout
 
-    def trigger(self, dag: str, **params: Any) -> str:
-        """Start a run of a DAG; gives its id."""
-        wait_until(lambda: self._knows(dag), f"{dag} parsed")
-        self.rest("PATCH", f"/dags/{dag}", {"is_paused": False})
-        begun = self.rest("POST", f"/dags/{dag}/dagRuns", {"logical_date": None, "conf": params})
-        return str(begun["dag_run_id"])
-
-    def _knows(self, dag: str) -> bool:
-        try:
-            return bool(self.rest("GET", f"/dags/{dag}"))
-        except RefusedError:
-            return False
-
-    def state(self, dag: str, run: str) -> str:
-        """The state of a run."""
-        return str(self.rest("GET", f"/dags/{dag}/dagRuns/{urllib.parse.quote(run)}")["state"])
-
-    def wait_for(self, dag: str, run: str) -> str:
-        """Wait for the end of a run; gives its state."""
-        wait_until(
-            lambda: self.state(dag, run) in ("success", "failed"), "ended", DAG_SECONDS, every=1
-        )
-        return self.state(dag, run)
-
-    def span(self, dag: str, run: str, task: str) -> tuple[str, str]:
-        """When the last try of a task began and ended."""
-        path = f"/dags/{dag}/dagRuns/{urllib.parse.quote(run)}/taskInstances"
-        found = self.rest("GET", path)["task_instances"]
-        (one,) = (each for each in found if each["task_id"] == task)
-        return str(one["start_date"]), str(one["end_date"])
-
-    def said(self, dag: str, run: str, task: str) -> Any:
-        """The object that a task gave."""
-        of_run = f"/dags/{dag}/dagRuns/{urllib.parse.quote(run)}/taskInstances/{task}"
-        value = self.rest("GET", f"{of_run}/xcomEntries/return_value")["value"]
-        return json.loads(value) if isinstance(value, str) else value
+    def prometheus(self, path: str) -> Any:
+        """Ask Prometheus."""
+        url = f"http://127.0.0.1:{self.ports['PROMETHEUS']}/api/v1/{path}"
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return json.load(answer)["data"]
 
     def topics(self) -> list[str]:
         """Topics that runs have left."""

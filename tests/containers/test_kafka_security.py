@@ -26,6 +26,7 @@ from tests.containers.kafka_cluster import KafkaCluster, settings_file
 from tests.integration.programs import Program, keyed_lines, run_json
 from tests.integration.reading import read_topic
 from tests.integration.test_dalton_kafka import joined, reducing, route_until
+from tests.integration.test_standalone_cluster import master
 
 pytestmark = [pytest.mark.containers, pytest.mark.spark]
 
@@ -34,6 +35,8 @@ NUM_RECORDS = 2_000
 SIZE_MS, SLIDE_MS = 4_000, 1_000
 
 Settings = dict[str, Any]
+# A master and a worker on this machine: their fixture.
+spark_master = master
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +77,22 @@ def test_a_run_with_a_settings_file(
     assert cell["produced"] == cell["delivered"] == 5_000
     written = "".join(path.read_text() for path in runs.rglob("*.json"))
     assert settings["sasl.password"] not in written.replace("\\\\", "\\").replace('\\"', '"')
+
+
+def test_a_run_on_executors_of_a_cluster(
+    cluster: KafkaCluster, settings: Settings, spark_master: str, tmp_path: Path
+) -> None:
+    lines = keyed_lines(tmp_path / "in.csv", 5_000)
+    file = settings_file(tmp_path / "kafka.properties", settings)
+    args = ["run", "keyed-sum", "--input", lines, "--partitioner", "hot_fill", "--partitions", 4]
+    args += ["--shards", 2, "--bootstrap", cluster.bootstrap, "--kafka-config", file]
+    cell = run_json(*args, "--master", spark_master, "--runs-dir", tmp_path / "runs")
+    assert cell["exact"], cell["differences"]
+    assert cell["produced"] == cell["delivered"] == 5_000
+    # The worker had executors of it, and these were told no password in words.
+    logs = [path.read_text() for path in tmp_path.glob("work/app-*/*/std*")]
+    assert logs
+    assert settings["sasl.password"] not in "".join(logs)
 
 
 def test_producer_to_spark_to_kafka_sink(

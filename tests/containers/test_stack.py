@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from tests.containers.compose_stack import RefusedError, Stack
+from tests.airflow.rest import RefusedError, grid_id
+from tests.containers.compose_stack import Stack
 from tests.containers.versions import ROOT
 from tests.containers.waiting import wait_until
 
 pytestmark = pytest.mark.containers
 
 WORDCOUNT = "benchmark_wordcount"
+# What a cancelled task may take to be gone with all that belonged to it.
+CANCEL_SECONDS = 30.0
 
 
 @pytest.fixture(scope="module")
@@ -26,17 +28,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         running.compose("up", "-d", "--build", "--wait", "--wait-timeout", "600")
         yield running
     finally:
-        running.compose("down", "--volumes", "--timeout", "20", check=False)
-
-
-@pytest.fixture(scope="module")
-def grid_id():
-    """How the DAGs name the grid of a run."""
-    sys.path.insert(0, str(ROOT / "dags"))
-    try:
-        return importlib.import_module("keyspread_dags.command").grid_id
-    finally:
-        sys.path.remove(str(ROOT / "dags"))
+        everything = ("--profile", "*", "down", "--volumes", "--remove-orphans", "--timeout", "20")
+        running.compose(*everything, check=False)
 
 
 def test_without_passwords_it_says_what_to_do(tmp_path) -> None:
@@ -66,7 +59,7 @@ def test_nothing_runs_as_root(stack: Stack) -> None:
             assert user not in ("", "0"), service
 
 
-def test_a_benchmark_is_exact_and_its_report_is_there(stack: Stack, grid_id) -> None:
+def test_a_benchmark_is_exact_and_its_report_is_there(stack: Stack) -> None:
     run = stack.trigger(WORDCOUNT, partitioners=["key_hash", "hot_fill"], partitions=[4])
     assert stack.wait_for(WORDCOUNT, run) == "success"
     grid = grid_id(WORDCOUNT, run)
@@ -84,18 +77,28 @@ def test_a_benchmark_is_exact_and_its_report_is_there(stack: Stack, grid_id) -> 
         ("benchmark_tpch", "tpch-q6"),
     ],
 )
-def test_each_benchmark_is_exact(stack: Stack, grid_id, dag: str, workload: str) -> None:
+def test_each_benchmark_is_exact(stack: Stack, dag: str, workload: str) -> None:
     run = stack.trigger(dag, workload=workload, partitioners=["pkg"], partitions=[4])
     assert stack.wait_for(dag, run) == "success"
-    (cell,) = stack.cells(grid_id(dag, run))
+    grid = grid_id(dag, run)
+    (cell,) = stack.cells(grid)
     assert cell["exact"], cell["differences"]
+    report = stack.report(f"{grid}/report.html")
+    assert "<html" in report
+    assert f">{workload}<" in report
 
 
-def test_a_worker_killed_in_mid_cell(stack: Stack, grid_id) -> None:
+def in_mid_cell(stack: Stack) -> tuple[str, str]:
+    """Begin a run; gives its id and its grid when its cell has done a batch."""
     run = stack.trigger(WORDCOUNT, partitioners=["pkg"], partitions=[4], speed="4000/s")
     grid = grid_id(WORDCOUNT, run)
     commits = f"{grid}/work/1/checkpoint/commits/[0-9]*"
     wait_until(lambda: len(stack.in_runs(commits)) >= 1, "a first batch", 300, every=1)
+    return run, grid
+
+
+def test_a_worker_killed_in_mid_cell(stack: Stack) -> None:
+    run, grid = in_mid_cell(stack)
     stack.compose("kill", "spark-worker-1")
     assert stack.wait_for(WORDCOUNT, run) == "success"
     (cell,) = stack.cells(grid)
@@ -104,11 +107,8 @@ def test_a_worker_killed_in_mid_cell(stack: Stack, grid_id) -> None:
     stack.compose("up", "-d", "--wait", "spark-worker-1")
 
 
-def test_the_scheduler_restarted_in_mid_cell(stack: Stack, grid_id) -> None:
-    run = stack.trigger(WORDCOUNT, partitioners=["pkg"], partitions=[4], speed="4000/s")
-    grid = grid_id(WORDCOUNT, run)
-    commits = f"{grid}/work/1/checkpoint/commits/[0-9]*"
-    wait_until(lambda: len(stack.in_runs(commits)) >= 1, "a first batch", 300, every=1)
+def test_the_scheduler_restarted_in_mid_cell(stack: Stack) -> None:
+    run, grid = in_mid_cell(stack)
     stack.compose("restart", "--timeout", "20", "airflow-scheduler")
     assert stack.wait_for(WORDCOUNT, run) == "success"
     (cell,) = stack.cells(grid)
@@ -117,7 +117,54 @@ def test_the_scheduler_restarted_in_mid_cell(stack: Stack, grid_id) -> None:
     assert stack.topics() == []
 
 
-def test_two_runs_at_once_take_turns(stack: Stack, grid_id) -> None:
+def test_a_task_cancelled_leaves_nothing_after_half_a_minute(stack: Stack) -> None:
+    run, grid = in_mid_cell(stack)
+    checkpoint, cell = f"{grid}/work/1/checkpoint", f"grid cell {grid}"
+    assert stack.spark_applications()
+    assert stack.topics()
+    assert cell in stack.processes("airflow-scheduler")
+    stack.set_state(WORDCOUNT, run, "cell", "failed", map_index=0)
+
+    def is_gone() -> bool:
+        left = stack.spark_applications() or stack.topics() or stack.in_runs(checkpoint)
+        return not left and cell not in stack.processes("airflow-scheduler")
+
+    wait_until(is_gone, "gone", CANCEL_SECONDS)
+    assert stack.wait_for(WORDCOUNT, run) == "failed"
+    assert stack.task(WORDCOUNT, run, "report")["state"] == "success"
+    assert "stopped by SIGTERM" in stack.report(f"{grid}/report.html")
+    assert stack.in_runs(f"{grid}/work") == []
+
+
+def test_prometheus_reads_a_run_and_spark(stack: Stack) -> None:
+    # By name: with the whole profile came Grafana.
+    stack.compose("up", "-d", "--wait", "--wait-timeout", "120", "prometheus")
+    run, _grid = in_mid_cell(stack)
+
+    def are_up() -> bool:
+        targets = stack.prometheus("targets")["activeTargets"]
+        found = sorted((each["labels"]["job"], each["health"]) for each in targets)
+        jobs = ("keyspread", "prometheus", "spark", "spark", "spark-master")
+        return found == [(job, "up") for job in jobs]
+
+    wait_until(are_up, "up", 60)
+
+    def is_counted() -> bool:
+        query = "sum%20by%20(workload,partitioner)%20(keyspread_records_total)"
+        found = stack.prometheus(f"query?query={query}")["result"]
+        return [each["metric"] for each in found] == [
+            {"workload": "wordcount", "partitioner": "pkg"}
+        ]
+
+    wait_until(is_counted, "counted", 60)
+    groups = stack.prometheus("rules")["groups"]
+    assert {Path(each["file"]).name for each in groups} == {"alerts.yml", "opentelemetry.yml"}
+    assert all(rule["health"] == "ok" for each in groups for rule in each["rules"])
+    assert stack.wait_for(WORDCOUNT, run) == "success"
+    stack.compose("--profile", "observability", "rm", "-s", "-f", "prometheus")
+
+
+def test_two_runs_at_once_take_turns(stack: Stack) -> None:
     runs = [stack.trigger(WORDCOUNT, partitioners=["pkg"], partitions=[4]) for _ in range(2)]
     assert [stack.wait_for(WORDCOUNT, run) for run in runs] == ["success", "success"]
     for run in runs:
@@ -129,7 +176,7 @@ def test_two_runs_at_once_take_turns(stack: Stack, grid_id) -> None:
     assert stack.topics() == []
 
 
-def test_the_nightly_run_compares_with_the_one_before(stack: Stack, grid_id) -> None:
+def test_the_nightly_run_compares_with_the_one_before(stack: Stack) -> None:
     # One repetition has no noise to exceed: slower is then no regression.
     dag, params = "benchmark_nightly_compare", {"partitioners": ["pkg"], "repetitions": 1}
     runs = []
@@ -167,7 +214,7 @@ def test_bad_parameters_are_refused(stack: Stack, params, reason: str) -> None:
         stack.trigger(WORDCOUNT, **params)
 
 
-def test_down_and_up_keep_everything(stack: Stack, grid_id) -> None:
+def test_down_and_up_keep_everything(stack: Stack) -> None:
     before = stack.rest("GET", f"/dags/{WORDCOUNT}/dagRuns")["dag_runs"]
     assert before
     stack.compose("down", "--timeout", "20")
