@@ -258,10 +258,11 @@ def _renumber(cells: Cells, code: npt.NDArray[np.int64]) -> Cells:
 def _check_partition(partitions: pa.Array, progress: Progress) -> None:
     found = pc.min_max(partitions).as_py()
     expected = found["min"] if progress.partition < 0 else progress.partition
-    if found["min"] != expected or found["max"] != expected:
+    first, last = min(found["min"], expected), max(found["max"], expected)
+    if first != last:
         raise RunError(
-            f"one combine task got rows of topic partitions {found['min']} and {found['max']}: "
-            "give it one partition's"
+            f"one combine task got rows of topic partitions {first} and {last}: give it one "
+            "partition's"
         )
     progress.partition = int(expected)
 
