@@ -29,6 +29,8 @@ CONNECT_SECONDS = 2.0
 # End offsets are taken as final when they stayed the same this long after their producer died.
 STABLE_SECONDS = 1.0
 POLL_SECONDS = 0.1
+# A broker hears of a topic that was just made, or of all when it starts, a moment after others.
+PROPAGATION_SECONDS = 2.0
 PATIENCE_SECONDS = 60.0
 # What a broker says of a partition whose leader it does not know yet, or is not yet itself.
 _WITHOUT_LEADER = (
@@ -135,17 +137,21 @@ def described_partitions(
     Raises:
         RunError: No broker answered, or it refused.
     """
-    try:
-        asked = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
-        return len(asked[topic].result().partitions)
-    except KafkaException as error:
-        reason = error.args[0]
-        if reason.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+    known_by = time.monotonic() + PROPAGATION_SECONDS
+    while True:
+        try:
+            asked = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
+            return len(asked[topic].result().partitions)
+        except KafkaException as error:
+            reason = error.args[0]
+        if reason.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise RunError(
+                f'the broker refuses to describe topic "{topic}" ({reason.str()}): check that it '
+                "runs, the topic's name and your permission"
+            )
+        if time.monotonic() > known_by:
             return None
-        raise RunError(
-            f"Kafka does not describe topic {topic} ({reason.str()}): check that it runs, the "
-            "topic's name, and your permission"
-        ) from None
+        time.sleep(POLL_SECONDS)
 
 
 def check_topic(settings: Mapping[str, Any], topic: str, num_partitions: int) -> None:
