@@ -52,6 +52,7 @@ _stop = _function("rd_kafka_consume_stop", c_int, c_void_p, c_int32)
 _batch = _function(
     "rd_kafka_consume_batch", c_ssize_t, c_void_p, c_int32, c_int, c_void_p, c_size_t
 )
+_one = _function("rd_kafka_consume", c_void_p, c_void_p, c_int32, c_int)
 _last_error = _function("rd_kafka_last_error", c_int)
 _error_text = _function("rd_kafka_err2str", c_char_p, c_int)
 _watermarks = _function(
@@ -91,7 +92,7 @@ class Client:
         reason = ctypes.create_string_buffer(_REASON_BYTES)
         conf = _conf_new()
         for name, value in settings.items():
-            if name in _LEFT_HERE:
+            if name in _LEFT_HERE or value is None:
                 continue
             if callable(value):
                 raise InputError(
@@ -109,28 +110,35 @@ class Client:
             raise InputError(f"Kafka settings: {reason.value.decode()}")
         self._events = _main_queue(self._client)
         self._topics: dict[str, int] = {}
+        self._started: set[tuple[str, int]] = set()
 
     def start(self, topic: str, partition: int, offset: int) -> None:
-        """Begin to fetch a partition, which nothing else of this client is reading.
+        """Begin to fetch a partition.
 
         Raises:
-            RunError: librdkafka refuses.
+            RunError: It is being read already, or librdkafka refuses.
         """
+        if (topic, partition) in self._started:
+            raise RunError(
+                f"partition {partition} of topic {topic} is being read in this process already: "
+                "read on there, or close that reader first"
+            )
         if topic not in self._topics:
             self._topics[topic] = _topic_new(self._client, topic.encode(), None)
         if _start(self._topics[topic], partition, offset) < 0:
-            raise RunError(
-                f"cannot read partition {partition} of topic {topic} ({error_text(_last_error())})"
-            )
+            raise RunError(_cannot_read(topic, partition))
+        self._started.add((topic, partition))
 
     def stop(self, topic: str, partition: int) -> None:
         """End what `start` began, and drop what was fetched beyond."""
-        _stop(self._topics[topic], partition)
+        if (topic, partition) in self._started:
+            _stop(self._topics[topic], partition)
+            self._started.remove((topic, partition))
 
     def take(
         self, topic: str, partition: int, messages: npt.NDArray[np.int64], timeout_ms: int
     ) -> int:
-        """Take messages that were fetched, or wait for some.
+        """Take messages that were fetched, or wait for the first.
 
         Args:
             topic: The topic.
@@ -140,21 +148,27 @@ class Client:
 
         Returns:
             How many there are.
-        """
-        taken = int(
-            _batch(self._topics[topic], partition, timeout_ms, messages.ctypes.data, len(messages))
-        )
-        if taken < 0:
-            raise RunError(
-                f"cannot read partition {partition} of topic {topic} ({error_text(_last_error())})"
-            )
-        return taken
 
-    def end(self, topic: str, partition: int, timeout_ms: int) -> int | None:
-        """Offset behind the last record; None if no broker tells."""
+        Raises:
+            RunError: librdkafka refuses.
+        """
+        # Asked for many, librdkafka would wait until it has as many.
+        reading = self._topics[topic]
+        first = _one(reading, partition, timeout_ms)
+        if not first:
+            return 0
+        messages[0] = first
+        rest = messages[1:]
+        taken = int(_batch(reading, partition, 0, rest.ctypes.data, len(rest)))
+        if taken < 0:
+            raise RunError(_cannot_read(topic, partition))
+        return 1 + taken
+
+    def end(self, topic: str, partition: int, timeout_ms: int) -> tuple[int, int]:
+        """Offset behind the last record, and 0; or -1 and librdkafka's error code."""
         low, high = c_int64(), c_int64()
-        failed = _watermarks(self._client, topic.encode(), partition, low, high, timeout_ms)
-        return None if failed else int(high.value)
+        code = int(_watermarks(self._client, topic.encode(), partition, low, high, timeout_ms))
+        return (-1, code) if code else (int(high.value), 0)
 
     def complaint(self) -> tuple[int, str] | None:
         """The last error of its connections since this was asked: code and words."""
@@ -164,6 +178,10 @@ class Client:
             last = (int(_event_error(event)), text.decode(errors="replace") if text else "")
             _event_destroy(event)
         return last
+
+
+def _cannot_read(topic: str, partition: int) -> str:
+    return f"cannot read partition {partition} of topic {topic} ({error_text(_last_error())})"
 
 
 AUTHENTICATION: int = KafkaError._AUTHENTICATION

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from confluent_kafka import KafkaError
 
 from partitioners.errors import RunError
 from pipelines.source.files import Shipped
@@ -26,6 +27,8 @@ PATIENCE_SECONDS = 120.0
 # A log that ends before what was planned to be read has lost records, or its new leader knows in a
 # moment what the old one had.
 SHORT_LOG_SECONDS = 30.0
+# How often a log is looked at that gives nothing.
+ASK_SECONDS = 1.0
 
 # For a reader that is to be fast; a user's own settings win.
 TUNING: Mapping[str, Any] = {
@@ -46,6 +49,13 @@ FIXED: Mapping[str, Any] = {
     "enable.partition.eof": True,
     "auto.offset.reset": "error",
 }
+_GONE = (
+    KafkaError._AUTO_OFFSET_RESET,
+    KafkaError.OFFSET_OUT_OF_RANGE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+)
 _clients: dict[tuple[tuple[str, str], ...], Client] = {}
 
 
@@ -121,15 +131,7 @@ def _client(settings: Mapping[str, Any]) -> Client:
 
 
 def _why(code: int, topic: str, partition: int) -> str:
-    from confluent_kafka import KafkaError
-
-    if code in (
-        KafkaError._AUTO_OFFSET_RESET,
-        KafkaError.OFFSET_OUT_OF_RANGE,
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError._UNKNOWN_TOPIC,
-        KafkaError._UNKNOWN_PARTITION,
-    ):
+    if code in _GONE:
         return LOST
     return f"Kafka does not give partition {partition} of topic {topic} ({error_text(code)})"
 
@@ -146,7 +148,7 @@ class _Wait:
         self._end = end
         self._patience_seconds = patience_seconds
         self._since = time.monotonic()
-        self._short_since: float | None = None
+        self._asked = self._since
         self._complaint = ""
 
     def heard(self, taken: int, log_end: int) -> None:
@@ -158,20 +160,24 @@ class _Wait:
         """
         now = time.monotonic()
         if taken and log_end < 0:
-            self._since, self._short_since = now, None
+            self._since = self._asked = now
             return
-        if log_end >= 0 and log_end < self._end and self._short_since is None:
-            self._short_since = now
-        if self._short_since is not None and now - self._short_since > SHORT_LOG_SECONDS:
-            there = self._client.end(self._topic, self._partition, 5_000)
-            if there is not None and there < self._end:
-                raise RunError(LOST)
+        if now - self._asked > ASK_SECONDS:
+            self._asked = now
+            self._look_at_the_log(now - self._since)
         if complaint := self._client.complaint():
             code, self._complaint = complaint
             if code == AUTHENTICATION:
                 self._give_up(0)
         if now - self._since > self._patience_seconds:
             self._give_up(self._patience_seconds)
+
+    def _look_at_the_log(self, waited_seconds: float) -> None:
+        """See whether what is waited for can still come."""
+        end, code = self._client.end(self._topic, self._partition, WAIT_MS * 10)
+        lost = code in _GONE or 0 <= end < self._end
+        if lost and waited_seconds > SHORT_LOG_SECONDS:
+            raise RunError(LOST)
 
     def _give_up(self, seconds: float) -> None:
         waited = f" within {seconds:g} s" if seconds else ""

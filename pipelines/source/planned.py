@@ -2,7 +2,7 @@
 
 Offsets stand in Spark's checkpoint as its own Kafka source writes them, topic to partition to
 offset. Beside those in which a batch ends stand the clock when it was planned and where partitions
-begin that are new in it, so that a batch that is done again is the same.
+begin that are new in it (all, in the first), so that a batch that is done again is the same.
 
 Spark imports this in processes of their own that plan, anew for each query: it has to be quick, and
 so what combines stays pickled here.
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 # No topic can have such a name.
 _PLANNED = "planned at, ms"
 _ADDED = "added partitions"
+_FIRST = "nothing read yet"
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class TopicReader(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """See `DataSourceStreamReader`."""
-        return self._to_json(self._offsets.first())
+        return {**self._to_json(self._offsets.first()), _FIRST: True}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """See `DataSourceStreamReader`."""
@@ -100,6 +101,9 @@ class TopicReader(DataSourceStreamReader):
         known = self._of_json(start)
         self._ends = self._offsets.last(known)
         added = self._offsets.first_of_new(known, self._ends)
+        if start.get(_FIRST):
+            # Where the first batch begins stands in no checkpoint of Spark's.
+            added = {**known, **added}
         ends = self._ends
         if not isinstance(limit, ReadAllAvailable):
             ends = limited({**known, **added}, ends, self._topic.batch_records)

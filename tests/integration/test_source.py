@@ -131,6 +131,32 @@ def test_a_reader_goes_on_with_what_comes_while_it_waits(client_config, make_top
     assert [value for batch in batches for value in batch["value"].to_pylist()] == [b"1", b"2"]
 
 
+def test_what_is_there_is_not_waited_for(client_config, make_topic, monkeypatch) -> None:
+    monkeypatch.setattr(pipelines.source.partition, "WAIT_MS", 60_000)
+    topic = make_topic(1)
+    producer = ordered_producer(client_config)
+    for number in range(10):
+        producer.produce(topic, str(number).encode(), partition=0)
+    producer.flush()
+    for end in (1, 9, 10):
+        assert len(rows(client_config, topic, 0, end)) == end
+
+
+def test_a_partition_is_read_once_at_a_time(client_config, make_topic) -> None:
+    topic = make_topic(1)
+    producer = ordered_producer(client_config)
+    for number in range(10):
+        producer.produce(topic, str(number).encode(), partition=0)
+    producer.flush()
+    reader = read_partition(Shipped.of(client_config), topic, 0, 0, 20, max_rows=1)
+    taken = next(reader).num_rows
+    with pytest.raises(RunError, match="being read in this process already"):
+        rows(client_config, topic, 0, 10)
+    assert 0 < taken <= 10
+    reader.close()
+    assert len(rows(client_config, topic, 0, 10)) == 10
+
+
 def test_records_that_are_gone_are_said(client_config, make_topic, monkeypatch) -> None:
     topic = make_topic(1)
     producer = ordered_producer(client_config)
@@ -144,14 +170,15 @@ def test_records_that_are_gone_are_said(client_config, make_topic, monkeypatch) 
         rows(client_config, topic, 3, 10)
     assert [value for _, _, value in rows(client_config, topic, 4, 6)] == [b"4", b"5"]
     monkeypatch.setattr(pipelines.source.partition, "SHORT_LOG_SECONDS", 0.3)
+    monkeypatch.setattr(pipelines.source.partition, "ASK_SECONDS", 0.1)
     with pytest.raises(RunError, match="no longer holds"):
         rows(client_config, topic, 4, 11)
     with pytest.raises(RunError, match="no longer holds"):
         TopicOffsets(client_config, topic).last({0: 11})
     with pytest.raises(RunError, match="no longer holds"):
         TopicOffsets(client_config, topic).last({0: 10, 1: 0})
-    with pytest.raises(RunError, match="gives nothing of partition 1 of topic"):
-        rows(client_config, topic, 0, 1, partition=1, patience_seconds=1.0)
+    with pytest.raises(RunError, match="no longer holds"):
+        rows(client_config, topic, 0, 1, partition=1)
     with pytest.raises(RunError, match="no longer holds"):
         TopicOffsets(client_config, f"{topic}-never-made").first()
 
@@ -167,7 +194,7 @@ def test_settings_that_a_reader_cannot_use() -> None:
         Client({"no.such.setting": "1"})
     with pytest.raises(InputError, match="oauth_cb is a Python function"):
         Client({"oauth_cb": lambda _: ("", 0)})
-    Client({"error_cb": print, "enable.auto.commit": False})
+    Client({"error_cb": print, "enable.auto.commit": False, "sasl.username": None})
 
 
 def test_a_partition_that_is_added_begins_where_it_was_found(client_config, make_topic) -> None:
@@ -187,6 +214,9 @@ def test_a_partition_that_is_added_begins_where_it_was_found(client_config, make
     assert start[topic] == {"0": 0}
     first = reader.latestOffset(start, reader.getDefaultReadLimit())
     assert first[topic] == {"0": 4}
+    # The first batch done again, when its first records are gone, is to be the same.
+    later = {**start, topic: {"0": 3}}
+    assert [part.start for part in reader.partitions(later, first)] == [0]
     admin = AdminClient(client_config)
     admin.create_partitions([NewPartitions(topic, 2)])[topic].result()
     send(1, 7)
