@@ -46,6 +46,12 @@ EMITS = ("all", "changed", "top")
 PROGRESS_MODES = ("watermarks", "records")
 PINNED = "keyspread.json"
 _PYTHON_ERROR = re.compile(r"^(?!org\.|java\.|py4j\.)[A-Za-z_][\w.]*Error: .+", re.MULTILINE)
+_SPARK_WORDS = re.compile(
+    r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception:\s*"
+    r"|\s*SQLSTATE: \w+( \(no cause message\))?\s*$"
+)
+# Spark has no words of its own for it.
+PLANNER_GONE = "the process that plans its batches has ended: killed, or out of memory"
 
 # Spark waits ten seconds, whatever is set, for the Python process that it asks for a processor's
 # state. Nothing is lost where it does not come in time: the query goes on from its checkpoint.
@@ -379,5 +385,5 @@ def _reason(error: StreamingQueryException | None) -> str:
                 return line.split(f"{name}: ", 1)[1].strip()
     # Below Spark's own words stands the Python error that they are about, if it was one.
     causes = _PYTHON_ERROR.findall(text) or [line.strip() for line in text.splitlines()[:1]]
-    cause = causes[-1] if causes else "no reason given"
+    cause = _SPARK_WORDS.sub("", causes[-1] if causes else "no reason given") or PLANNER_GONE
     return f"the Spark query failed ({cause[:300]}): start it again on the same checkpoint to go on"

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pytest
 from naive_windows import Row, Values, naive_sums
@@ -220,6 +221,34 @@ def test_a_query_goes_on_where_it_was_stopped(
     naive = naive_sums(partitions, 10 * MINUTE_MS, MINUTE_MS)
     assert values_in(tmp_path / "results") == naive.values
     assert query.summary().records == len(times)
+
+
+def test_a_planner_that_was_killed_is_named_and_nothing_is_lost(
+    send, run, tmp_path: Path, client_config
+) -> None:
+    times = TIMES.tolist()
+    (partition,) = deal(keyed(times), times, 1, slide_ms=MINUTE_MS)
+    half = len(partition) // 2
+    topic = send([partition[:half]])
+    query = run(topic, 1)
+    query.process_available()
+    (planner,) = [
+        each
+        for each in psutil.Process().children(recursive=True)
+        if each.status() != psutil.STATUS_ZOMBIE
+        and "pyspark.sql.streaming.python_streaming_source_runner" in each.cmdline()
+    ]
+    planner.kill()
+    with pytest.raises(RunError, match=r"plans its batches has ended.*on the same checkpoint"):
+        query.await_end(END_SECONDS)
+    query.stop()
+    producer = ordered_producer(client_config)
+    messages = [{"key": key, "value": value} for key, value in partition[half:]]
+    producer.produce_batch(topic, messages, partition=0)
+    producer.flush()
+    assert run(topic, 1).await_end(END_SECONDS)
+    naive = naive_sums([partition], 10 * MINUTE_MS, MINUTE_MS)
+    assert values_in(tmp_path / "results") == naive.values
 
 
 def test_other_settings_on_a_checkpoint_are_refused(send, run) -> None:
