@@ -50,7 +50,9 @@ _SPARK_WORDS = re.compile(
     r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception:\s*"
     r"|\s*SQLSTATE: \w+( \(no cause message\))?\s*$"
 )
-# Spark has no words of its own for it.
+# Spark has no words of its own for it but those of its socket, which is not a task's: a task's
+# stand in a sentence of Spark's.
+_SOCKET_WORDS = ("", "Connection reset", "Connection reset by peer", "Broken pipe", "Socket closed")
 PLANNER_GONE = "the process that plans its batches has ended: killed, or out of memory"
 
 # Spark waits ten seconds, whatever is set, for the Python process that it asks for a processor's
@@ -385,5 +387,7 @@ def _reason(error: StreamingQueryException | None) -> str:
                 return line.split(f"{name}: ", 1)[1].strip()
     # Below Spark's own words stands the Python error that they are about, if it was one.
     causes = _PYTHON_ERROR.findall(text) or [line.strip() for line in text.splitlines()[:1]]
-    cause = _SPARK_WORDS.sub("", causes[-1] if causes else "no reason given") or PLANNER_GONE
+    cause = _SPARK_WORDS.sub("", causes[-1] if causes else "no reason given")
+    if cause in _SOCKET_WORDS:
+        cause = PLANNER_GONE
     return f"the Spark query failed ({cause[:300]}): start it again on the same checkpoint to go on"

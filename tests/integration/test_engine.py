@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -223,8 +224,9 @@ def test_a_query_goes_on_where_it_was_stopped(
     assert query.summary().records == len(times)
 
 
+@pytest.mark.parametrize("asked", [True, False], ids=["with a question unread", "between questions"])
 def test_a_planner_that_was_killed_is_named_and_nothing_is_lost(
-    send, run, tmp_path: Path, client_config
+    send, run, tmp_path: Path, client_config, asked: bool
 ) -> None:
     times = TIMES.tolist()
     (partition,) = deal(keyed(times), times, 1, slide_ms=MINUTE_MS)
@@ -238,6 +240,9 @@ def test_a_planner_that_was_killed_is_named_and_nothing_is_lost(
         if each.status() != psutil.STATUS_ZOMBIE
         and "pyspark.sql.streaming.python_streaming_source_runner" in each.cmdline()
     ]
+    if asked:
+        planner.suspend()
+        time.sleep(1)
     planner.kill()
     with pytest.raises(RunError, match=r"plans its batches has ended.*on the same checkpoint"):
         query.await_end(END_SECONDS)
