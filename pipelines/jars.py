@@ -14,11 +14,15 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from partitioners.errors import RunError
 from pipelines.java import find_java
 from pipelines.places import keyspread_home, storage_error
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 KAFKA_VERSION = "4.4.0"
 SCALA_VERSION = "2.13"
@@ -56,10 +60,9 @@ def broker_classpath() -> list[Path]:
 
 
 def connector_jars() -> list[Path]:
-    """Give Spark's Kafka connector for the installed PySpark, to be put in `spark.jars`.
+    """Give Spark's own Kafka connector for the installed PySpark; see `add_connector`.
 
-    Jars that PySpark already has are left out: a second Hadoop client would only be copied
-    around at each start.
+    Jars that PySpark already has are left out: a second Hadoop client would only be copied around.
 
     Raises:
         InputError: There is no fitting Java, or the cache cannot be written.
@@ -69,6 +72,20 @@ def connector_jars() -> list[Path]:
     shipped = {_artifact(jar.name) for jar in _pyspark_jars_dir().glob("*.jar")}
     jars = fetch_jars("org.apache.spark", f"spark-sql-kafka-0-10_{SCALA_VERSION}", version)
     return [jar for jar in jars if _artifact(jar.name) not in shipped]
+
+
+def add_connector(session: SparkSession) -> None:
+    """Let a session read and write `format("kafka")`, which runs of Keyspread have no need of.
+
+    Args:
+        session: Of any kind; others of the same Spark may see the connector too.
+
+    Raises:
+        InputError: There is no fitting Java, or the cache cannot be written.
+        RunError: The jars could not be fetched.
+    """
+    for jar in connector_jars():
+        session.sql(f"ADD JAR '{jar}'")
 
 
 def fetch_jars(organisation: str, module: str, version: str) -> list[Path]:

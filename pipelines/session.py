@@ -1,4 +1,4 @@
-"""The Spark session: connector, state store, Arrow and Python workers, set for the engine."""
+"""The Spark session: state store, Arrow and Python workers, set for the engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from partitioners.errors import InputError, RunError
-from pipelines.jars import connector_jars
 from pipelines.java import find_java
 
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -57,7 +56,7 @@ def spark_session(
 
     Raises:
         InputError: No fitting Java, or a Python that is not on this machine.
-        RunError: The jars could not be fetched, or a session with another master is running.
+        RunError: A session with another master is running.
     """
     # On a cluster Python may lie elsewhere, such as in an archive that Spark unpacks.
     elsewhere = None if master.startswith("local") else os.environ.get("PYSPARK_PYTHON")
@@ -77,7 +76,6 @@ def spark_session(
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     logging = Path(__file__).with_name("log4j2.properties").as_uri()
     settings = {
-        "spark.jars": ",".join(str(jar) for jar in connector_jars()),
         "spark.driver.memory": driver_memory,
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={logging}",
         "spark.python.daemon.module": "pipelines.worker_daemon",

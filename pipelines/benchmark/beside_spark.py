@@ -28,6 +28,7 @@ from pipelines.benchmark.content import TopicContent, with_watermarks
 from pipelines.benchmark.sender import TopicSender
 from pipelines.benchmark.site import Say, Site
 from pipelines.benchmark.watermark_clock import WatermarkClock
+from pipelines.jars import add_connector
 from pipelines.panes import Windows
 from pipelines.punctuation import END_MS, encode_watermark
 from pipelines.query import Query
@@ -216,6 +217,7 @@ class BesideSpark:
     def _start(self, name: str, form: SparkForm, windows: Windows, folder: Path) -> StreamingQuery:
         """The same question in Spark's own words, as its guide has it."""
         session: SparkSession = self.site.spark.newSession()
+        add_connector(session)
         session.conf.set("spark.sql.shuffle.partitions", str(self.num_shards))
         window = sf.window(
             "time", f"{windows.size_ms} milliseconds", f"{windows.slide_ms} milliseconds"

@@ -21,6 +21,7 @@ from partitioners.kafka import (
     kafka_python_partitioner,
     partition_callable,
 )
+from pipelines.jars import add_connector
 from tests.conftest import TopicFactory
 from tests.integration.reading import partition_of_each, read_topic
 
@@ -181,6 +182,7 @@ class TestSparkColumn:
     ) -> None:
         from partitioners.kafka import with_partition
 
+        add_connector(spark)
         topic = make_topic(NUM_PARTITIONS)
         sink = with_partition(self.rows(spark, 3), "key_hash", NUM_PARTITIONS).write
         options = {"kafka.bootstrap.servers": bootstrap, "topic": topic}

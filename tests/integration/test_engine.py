@@ -224,7 +224,9 @@ def test_a_query_goes_on_where_it_was_stopped(
     assert query.summary().records == len(times)
 
 
-@pytest.mark.parametrize("asked", [True, False], ids=["with a question unread", "between questions"])
+@pytest.mark.parametrize(
+    "asked", [True, False], ids=["with a question unread", "between questions"]
+)
 def test_a_planner_that_was_killed_is_named_and_nothing_is_lost(
     send, run, tmp_path: Path, client_config, asked: bool
 ) -> None:
