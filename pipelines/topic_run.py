@@ -26,7 +26,7 @@ from pipelines.panes import Windows
 from pipelines.session import spark_session
 from pipelines.sessions import Sessions
 from pipelines.sinks import MemorySink, ParquetSink, Sink, named_sink
-from pipelines.topics import client_settings, described_partitions, require_answer
+from pipelines.topics import client_settings, described_topic, require_answer
 
 MAX_FUTURE_MS = 3_600_000
 """An hour: more than clocks are wrong by, less than what would close windows of the day."""
@@ -154,9 +154,10 @@ def run(
         if number is not None and number < 0:
             raise InputError(f"{name} must be at least 0, not {number}")
     require_answer(settings)
-    num_partitions = described_partitions(AdminClient(settings), source.name)
-    if num_partitions is None:
+    described = described_topic(AdminClient(settings), source.name)
+    if described is None:
         raise InputError(f'there is no topic "{source.name}" at {source.bootstrap}: check its name')
+    num_partitions = described.num_partitions
     sinks = _sinks(sink, source)
     checkpoint_dir, results_dir = _places(sinks, checkpoint)
     letters = None

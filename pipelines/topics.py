@@ -6,6 +6,7 @@ import functools
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import (
@@ -121,10 +122,23 @@ def _refuse_connections(servers: str) -> bool:
     return True
 
 
-def described_partitions(
+@dataclass(frozen=True, slots=True)
+class DescribedTopic:
+    """What a broker tells of a topic.
+
+    Attributes:
+        num_partitions: How many partitions it has.
+        topic_id: Kafka's own name of it: that of a topic made anew is another one.
+    """
+
+    num_partitions: int
+    topic_id: str
+
+
+def described_topic(
     admin: AdminClient, topic: str, timeout_s: float = ANSWER_SECONDS
-) -> int | None:
-    """How many partitions a topic has, in a question that never makes one.
+) -> DescribedTopic | None:
+    """Describe a topic, in a question that never makes one.
 
     Args:
         admin: Asks.
@@ -132,7 +146,7 @@ def described_partitions(
         timeout_s: How long to wait for an answer.
 
     Returns:
-        The number, or None if there is no such topic.
+        What it is, or None if there is no such topic.
 
     Raises:
         RunError: No broker answered, or it refused.
@@ -141,7 +155,8 @@ def described_partitions(
     while True:
         try:
             asked = admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_s)
-            return len(asked[topic].result().partitions)
+            told = asked[topic].result()
+            return DescribedTopic(len(told.partitions), str(told.topic_id))
         except KafkaException as error:
             reason = error.args[0]
         if reason.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
@@ -167,10 +182,10 @@ def check_topic(settings: Mapping[str, Any], topic: str, num_partitions: int) ->
         RunError: The broker does not describe it.
     """
     require_answer(settings)
-    have = described_partitions(AdminClient(admin_settings(settings)), topic)
-    if have is None:
+    described = described_topic(AdminClient(admin_settings(settings)), topic)
+    if described is None:
         raise InputError(f"there is no topic {topic}: make it, or name another")
-    if have != num_partitions:
+    if (have := described.num_partitions) != num_partitions:
         raise InputError(
             f"topic {topic} has {have} partitions, not {num_partitions}: say {have}, or name "
             "another topic"
@@ -289,13 +304,13 @@ def require_topic(settings: Mapping[str, Any], topic: str, num_partitions: int) 
         InputError: It is gone or has another number of partitions.
     """
     require_answer(settings)
-    have = described_partitions(AdminClient(admin_settings(settings)), topic)
-    if have is None:
+    described = described_topic(AdminClient(admin_settings(settings)), topic)
+    if described is None:
         raise InputError(
             f"topic {topic} is gone from {settings['bootstrap.servers']}, so the run cannot be "
             "resumed: start it anew"
         )
-    if have != num_partitions:
+    if (have := described.num_partitions) != num_partitions:
         raise InputError(
             f"topic {topic} has {have} partitions and the run has {num_partitions}: somebody "
             "changed the topic, so start the run anew"

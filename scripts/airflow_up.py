@@ -161,9 +161,9 @@ def wait_until_ready(process: psutil.Popen, port: int) -> None:
     deadline = time.monotonic() + READY_SECONDS
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError, HTTPException, ValueError, LookupError):
-            connection = HTTPConnection("127.0.0.1", port, timeout=5)
-            connection.request("GET", "/api/v2/monitor/health")
-            health = json.load(connection.getresponse())
+            with contextlib.closing(HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
+                connection.request("GET", "/api/v2/monitor/health")
+                health = json.load(connection.getresponse())
             if all(
                 health[part]["status"] == "healthy"
                 for part in ("metadatabase", "scheduler", "dag_processor")

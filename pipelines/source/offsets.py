@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from partitioners.errors import RunError
 from partitioners.kafka.settings import admin_settings
-from pipelines.topics import described_partitions
+from pipelines.topics import DescribedTopic, described_topic
 
 Offsets = dict[int, int]
 T = TypeVar("T")
@@ -26,8 +26,8 @@ LOST = (
 ANSWER_SECONDS = 60.0
 _ATTEMPT_SECONDS = 10.0
 _PAUSE_SECONDS = 0.2
-# A partition that is added is noticed after so long.
-PARTITIONS_SECONDS = 1.0
+# A partition that is added, and a topic made anew, is noticed after so long.
+DESCRIBED_SECONDS = 1.0
 
 
 class TopicOffsets:
@@ -46,8 +46,8 @@ class TopicOffsets:
         self._isolation = (
             IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         )
-        self._num_partitions = 0
-        self._counted_s = float("-inf")
+        self._described: DescribedTopic | None = None
+        self._described_s = float("-inf")
 
     def first(self) -> Offsets:
         """Where every partition begins."""
@@ -72,14 +72,34 @@ class TopicOffsets:
         new = [partition for partition in ends if partition not in known]
         return self._ask(new, _EARLIEST) if new else {}
 
+    def require(self, topic_id: str | None) -> None:
+        """See that the topic is still the one whose offsets are known.
+
+        Args:
+            topic_id: Its id then; None: it was not noted.
+
+        Raises:
+            RunError: It was made anew.
+        """
+        if topic_id not in (None, self._describe().topic_id):
+            raise RunError(LOST)
+
+    @property
+    def topic_id(self) -> str:
+        """Kafka's id of the topic, as it was described last."""
+        return (self._described or self._describe()).topic_id
+
     def _count(self) -> int:
-        """How many partitions there are."""
-        if time.monotonic() - self._counted_s >= PARTITIONS_SECONDS:
-            count = self._patiently(lambda: described_partitions(self._admin, self._topic))
-            if count is None:
-                raise RunError(LOST)
-            self._num_partitions, self._counted_s = count, time.monotonic()
-        return self._num_partitions
+        return self._describe().num_partitions
+
+    def _describe(self) -> DescribedTopic:
+        now_s = time.monotonic()
+        if self._described is None or now_s - self._described_s >= DESCRIBED_SECONDS:
+            self._described = self._patiently(lambda: described_topic(self._admin, self._topic))
+            self._described_s = now_s
+        if self._described is None:
+            raise RunError(LOST)
+        return self._described
 
     def _ask(self, partitions: Iterable[int], what: OffsetSpec) -> Offsets:
         asked = {TopicPartition(self._topic, partition): what for partition in partitions}

@@ -1,8 +1,9 @@
 """A topic as Spark's stream of partials: batches are planned here, and combined in tasks.
 
 Offsets stand in Spark's checkpoint as its own Kafka source writes them, topic to partition to
-offset. Beside those in which a batch ends stand the clock when it was planned and where partitions
-begin that are new in it (all, in the first), so that a batch that is done again is the same.
+offset. Beside those in which a batch ends stand the clock when it was planned, Kafka's id of the
+topic, and where partitions begin that are new in it (all, in the first), so that a batch that is
+done again is the same.
 
 Spark imports this in processes of their own that plan, anew for each query: it has to be quick, and
 so what combines stays pickled here.
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 # No topic can have such a name.
 _PLANNED = "planned at, ms"
 _ADDED = "added partitions"
+_TOPIC_ID = "topic id"
 _FIRST = "nothing read yet"
 
 
@@ -99,6 +101,7 @@ class TopicReader(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """See `DataSourceStreamReader`."""
         known = self._of_json(start)
+        self._offsets.require(start.get(_TOPIC_ID))
         self._ends = self._offsets.last(known)
         added = self._offsets.first_of_new(known, self._ends)
         if start.get(_FIRST):
@@ -116,6 +119,7 @@ class TopicReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """See `DataSourceStreamReader`."""
+        self._offsets.require(end.get(_TOPIC_ID))
         starts = {**self._of_json(start), **_by_partition(end.get(_ADDED, {}))}
         # Spark's own source, which planned the batches of older checkpoints, did not note it.
         planned_ms = end.get(_PLANNED, _now_ms())
@@ -138,7 +142,11 @@ class TopicReader(DataSourceStreamReader):
         yield from combine(batches, partition.planned_ms)
 
     def _to_json(self, offsets: Offsets, added: Offsets | None = None) -> dict[str, Any]:
-        what = {self._topic.name: _to_text(offsets), _PLANNED: _now_ms()}
+        what = {
+            self._topic.name: _to_text(offsets),
+            _PLANNED: _now_ms(),
+            _TOPIC_ID: self._offsets.topic_id,
+        }
         return {**what, _ADDED: _to_text(added)} if added else what
 
     def _of_json(self, offsets: dict[str, Any]) -> Offsets:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 import pipelines.source.partition
 from partitioners.errors import InputError, RunError
@@ -23,7 +23,9 @@ from pipelines.source.offsets import TopicOffsets
 from pipelines.source.partition import read_partition
 from pipelines.source.planned import Topic, TopicReader
 from pipelines.stages import COMBINED
+from pipelines.topics import described_topic
 from pipelines.workloads import WordCount
+from tests.containers.waiting import wait_until
 from tests.integration.reading import read_topic
 from tests.integration.sending import ordered_producer
 
@@ -181,6 +183,38 @@ def test_records_that_are_gone_are_said(client_config, make_topic, monkeypatch) 
         rows(client_config, topic, 0, 1, partition=1)
     with pytest.raises(RunError, match="no longer holds"):
         TopicOffsets(client_config, f"{topic}-never-made").first()
+
+
+def test_a_topic_that_was_made_anew_is_not_read_from_the_old_ones_offsets(
+    client_config, make_topic
+) -> None:
+    def send(count: int) -> None:
+        producer = ordered_producer(client_config)
+        for number in range(count):
+            producer.produce(topic, str(number).encode(), partition=0)
+        producer.flush()
+
+    def reader() -> TopicReader:
+        return TopicReader(Topic(Shipped.of(client_config), topic, 4, COMBINED, b""))
+
+    topic = make_topic(1)
+    send(6)
+    before = reader()
+    start = before.initialOffset()
+    first = before.latestOffset(start, before.getDefaultReadLimit())
+    admin = AdminClient(client_config)
+    admin.delete_topics([topic])[topic].result()
+    wait_until(lambda: described_topic(admin, topic) is None, "gone")
+    admin.create_topics([NewTopic(topic, 1)])[topic].result()
+    wait_until(lambda: described_topic(admin, topic) is not None, "made anew")
+    send(9)
+    with pytest.raises(RunError, match="was made anew"):
+        reader().latestOffset(first, before.getDefaultReadLimit())
+    with pytest.raises(RunError, match="was made anew"):
+        reader().partitions(start, first)
+    # Readers of before did not note which topic it was.
+    del first["topic id"]
+    assert reader().latestOffset(first, before.getDefaultReadLimit())[topic] == {"0": 8}
 
 
 def test_nobody_answers(client_config, make_topic) -> None:
