@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from pathlib import Path
@@ -15,6 +16,18 @@ from partitioners.errors import InputError, RunError
 from pipelines.java import find_java
 
 STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+# The Java heap; Python workers and RocksDB come on top.
+DRIVER_MEMORY = "2g"
+
+
+def _is_a_default(setting: str) -> bool:
+    """Whether spark-defaults.conf says something: Spark reads it, but what we set would win."""
+    file = Path(os.environ.get("SPARK_CONF_DIR", "")) / "spark-defaults.conf"
+    if not file.is_file():
+        return False
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return any(re.split(r"[\s=:]", line.strip(), maxsplit=1)[0] == setting for line in lines)
 
 
 def _require_python_here(python: str) -> None:
@@ -31,7 +44,6 @@ def spark_session(
     master: str = "local[2]",
     *,
     app_name: str = "keyspread",
-    driver_memory: str = "2g",
     state_memory_mb: int = 256,
     local_dir: Path | str | None = None,
     log_file: Path | str | None = None,
@@ -46,12 +58,12 @@ def spark_session(
     Args:
         master: Spark master.
         app_name: Name of the application.
-        driver_memory: Java heap; Python workers and RocksDB come on top.
         state_memory_mb: Bound of RocksDB's memory over all state stores of a node.
         local_dir: Where shuffles spill; Spark's default if None.
         log_file: Where the output of the JVM and the Python workers goes, appended;
             None: where that of this process goes.
-        config: Further settings, which win.
+        config: Further settings, which win. The driver's memory may stand in
+            spark-defaults.conf too, in `SPARK_CONF_DIR`; it is 2 GB otherwise.
         imported: Waited for once the JVM runs, for a caller who imports modules meanwhile.
 
     Raises:
@@ -76,7 +88,7 @@ def spark_session(
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     logging = Path(__file__).with_name("log4j2.properties").as_uri()
     settings = {
-        "spark.driver.memory": driver_memory,
+        **({} if _is_a_default("spark.driver.memory") else {"spark.driver.memory": DRIVER_MEMORY}),
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={logging}",
         "spark.python.daemon.module": "pipelines.worker_daemon",
         "spark.ui.enabled": "false",
