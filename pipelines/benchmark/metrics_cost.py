@@ -24,6 +24,7 @@ from pipelines.topics import OWN_BROKER, client_settings, require_answer
 
 # Far more often than Prometheus asks (15 to 60 s), so that the cost shows.
 SCRAPE_EVERY_S = 1.0
+READS = 200
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class MetricsCost:
         rate: Change of the rate with metrics, with bounds over the rounds.
         processor: Change of the processor seconds of the whole process, likewise.
         scrapes: How often the metrics were read, in all rounds.
+        read_processor_ms: Processor time of one read, that of the reader included.
     """
 
     way: str
@@ -43,6 +45,7 @@ class MetricsCost:
     rate: Change
     processor: Change
     scrapes: int
+    read_processor_ms: float
 
 
 def run_metrics_bench(
@@ -85,6 +88,7 @@ def run_metrics_bench(
     }
     found: dict[tuple[str, bool], list[tuple[float, float]]] = {}
     scrapes = dict.fromkeys(ways, 0)
+    read_ms = dict.fromkeys(ways, 0.0)
     for number in range(rounds + 1):
         # Every other round the other way round: who comes first finds the broker as it was left.
         for observed in (False, True) if number % 2 else (True, False):
@@ -93,11 +97,31 @@ def run_metrics_bench(
                 ensure_topic(settings, topic, num_partitions)
                 producer = PartitionedProducer(settings, {topic: partitioner})
                 seconds, count = _timed(producer, topic, send, observed=observed)
+                if observed:
+                    read_ms[way] = _read_processor_ms(producer)
                 if number:
                     found.setdefault((way, observed), []).append(seconds)
                     scrapes[way] += count
         on_round()
-    return [_cost(way, num_records, found, scrapes[way]) for way in ways]
+    return [_cost(way, num_records, found, scrapes[way], read_ms[way]) for way in ways]
+
+
+def _read_processor_ms(producer: PartitionedProducer) -> float:
+    """Processor time of a read alone: beside a producer it would drown in the noise."""
+    with MetricsServer(0) as server:
+        server.show([ProducerCollector(producer)])
+
+        def read_often() -> None:
+            for _ in range(READS):
+                _read(server)
+
+        _, processor_s = _measured(read_often)
+    return processor_s * 1_000 / READS
+
+
+def _read(server: MetricsServer) -> None:
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as answer:
+        answer.read()
 
 
 def _timed(
@@ -118,8 +142,7 @@ def _timed(
         def scrape() -> None:
             nonlocal count
             while not done.wait(SCRAPE_EVERY_S):
-                with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics") as answer:
-                    answer.read()
+                _read(server)
                 count += 1
 
         reader = threading.Thread(target=scrape, name="scrape")
@@ -139,7 +162,7 @@ def _sent(
         send(producer, topic)
 
 
-def _measured(work: Callable[[], None]) -> tuple[float, float]:
+def _measured(work: Callable[[], object]) -> tuple[float, float]:
     begin, begin_processor = perf_counter(), process_time()
     work()
     return perf_counter() - begin, process_time() - begin_processor
@@ -150,6 +173,7 @@ def _cost(
     num_records: int,
     found: Mapping[tuple[str, bool], list[tuple[float, float]]],
     scrapes: int,
+    read_ms: float,
 ) -> MetricsCost:
     plain, observed = found[way, False], found[way, True]
     rates, rates_observed = (
@@ -160,7 +184,7 @@ def _cost(
     processor = relative_change(busy, busy_observed)
     assert rate is not None
     assert processor is not None
-    return MetricsCost(way, sum(rates) / len(rates), rate, processor, scrapes)
+    return MetricsCost(way, sum(rates) / len(rates), rate, processor, scrapes, read_ms)
 
 
 def as_json(costs: list[MetricsCost]) -> list[dict[str, Any]]:
@@ -176,7 +200,13 @@ def print_metrics_bench(costs: list[MetricsCost], console: Console) -> None:
         console: Where to.
     """
     table = Table("way")
-    for column in ("records/s without", "rate with metrics", "processor time", "scrapes"):
+    for column in (
+        "records/s without",
+        "rate with metrics",
+        "processor time",
+        "scrapes",
+        "one read",
+    ):
         table.add_column(column, justify="right")
     for cost in costs:
         table.add_row(
@@ -185,6 +215,7 @@ def print_metrics_bench(costs: list[MetricsCost], console: Console) -> None:
             _text(cost.rate),
             _text(cost.processor),
             str(cost.scrapes),
+            f"{cost.read_processor_ms:.1f} ms",
         )
     console.print(table)
 
