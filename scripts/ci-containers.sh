@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The part of tests/containers for CI: a broker with TLS, logins and permissions. The others (three
-# brokers, PostgreSQL, a full disk, the stack) take longer: `make test-containers` runs them all.
+# The part of tests/containers for CI: a broker with TLS, logins and permissions, and PostgreSQL
+# killed. The others (three brokers, a full disk, the stack) take longer: `make test-containers`.
 # Starts a Docker engine where none runs and Debian has one, and stops what it started.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,9 +18,12 @@ if ! docker info >/dev/null 2>&1; then
 fi
 # shellcheck source=../infra/versions.env
 . infra/versions.env
-docker image inspect "$KAFKA_IMAGE" >/dev/null 2>&1 \
-    || timeout 60 docker pull --quiet "$KAFKA_IMAGE" \
-    || timeout 300 infra/local-images/build.sh images debian kafka \
-    || leave_out "no image of Kafka could be pulled or built"
-say "LEFT OUT for its time: tests/containers but for test_kafka_security. All: make test-containers"
-scripts/test-containers.sh -k security
+for name in kafka postgres; do
+    image=${name^^}_IMAGE
+    docker image inspect "${!image}" >/dev/null 2>&1 \
+        || timeout 60 docker pull --quiet "${!image}" \
+        || timeout 300 infra/local-images/build.sh images debian $name \
+        || leave_out "no image of $name could be pulled or built"
+done
+say "LEFT OUT for their time: tests/containers but for security and PostgreSQL. All: make test-containers"
+scripts/test-containers.sh -k "security or postgres"
