@@ -39,6 +39,16 @@ def test_versions_stand_in_one_place() -> None:
         "keyspread-spark:local",
     }
     assert f"KAFKA_IMAGE=apache/kafka:{KAFKA_VERSION}\n" in versions
+    pinned = re.findall(r"^[A-Z]+_(?:IMAGE|VERSION)=(\S+)", versions, re.MULTILINE)
+    files = [path for path in (ROOT / "docker-compose.yml", *INFRA.rglob("*")) if path.is_file()]
+    again = {(path.name, pin) for path in files for pin in pinned if pin in path.read_text("utf-8")}
+    assert again == {("versions.env", pin) for pin in pinned}
+
+
+def test_every_build_is_told_its_base() -> None:
+    builds = re.findall(r"^    build:\n(?:      .*\n)+", text_of_all(), re.MULTILINE)
+    assert len(builds) == 2
+    assert all("DEBIAN_IMAGE: ${DEBIAN_IMAGE}\n" in build for build in builds)
 
 
 def test_the_images_have_the_packages_that_are_tested() -> None:
