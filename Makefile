@@ -112,8 +112,11 @@ lock: setup ## Resolve the lock files anew
 ##@ Clean up
 .PHONY: clean
 clean: ## Remove runs, environments and caches of this checkout, and the stack with its data
-	@if [ -f .env ] && docker info >/dev/null 2>&1; then \
-		COMPOSE_PROFILES='*' docker compose down --volumes --remove-orphans; fi
+	@if [ ! -f .env ]; then \
+		echo "clean: there is no .env: a stack with its data, if there is one, stays (make secrets clean removes it)" >&2; \
+	elif ! docker info >/dev/null 2>&1; then \
+		echo "clean: no Docker engine answers: the stack's data stays until make clean is run with one" >&2; \
+	else COMPOSE_PROFILES='*' docker compose down --volumes --remove-orphans; fi
 	@rm -rf runs dist .venv .venv-kafka-python-2 .venv-containers .venv-airflow .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
