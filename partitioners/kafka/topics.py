@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclOperation,
     AdminClient,
     ConfigResource,
     NewTopic,
@@ -19,6 +20,8 @@ from partitioners.kafka.settings import admin_settings
 
 METADATA_TIMEOUT_S = 30.0
 _MISSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)
+_DENIED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+_WRITING = {AclOperation.ALL, AclOperation.WRITE}
 
 
 def count_partitions(
@@ -100,10 +103,14 @@ def ensure_topic(
         try:
             admin.create_topics([wanted], operation_timeout=timeout_s)[topic].result(timeout_s)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+            reason = error.args[0]
+            if reason.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                mend = "choose another name or number"
+                if reason.code() in _DENIED:
+                    mend = "allow your user to Create it, or have it made"
                 raise InputError(
                     f'cannot create topic "{topic}" with {num_partitions} partitions '
-                    f"({error.args[0].str()}): choose another name or number"
+                    f"({reason.str()}): {mend}"
                 ) from error
         deadline = time.monotonic() + timeout_s
         while (count := count_partitions(admin, topic, timeout_s)) is None:
@@ -120,6 +127,32 @@ def ensure_topic(
             "name another topic"
         )
     return False
+
+
+def require_may_write(config: Mapping[str, Any], topic: str, timeout_s: float = 10.0) -> None:
+    """See that a client may write to a topic, before the first record says that it may not.
+
+    Args:
+        config: Settings of a client of that cluster.
+        topic: Its name; one that is there.
+        timeout_s: How long to wait for the broker.
+
+    Raises:
+        InputError: It may not. (Where the broker does not say, the first record will.)
+    """
+    admin = AdminClient(admin_settings(config))
+    try:
+        described = admin.describe_topics(
+            TopicCollection([topic]), include_authorized_operations=True, request_timeout=timeout_s
+        )
+        allowed = described[topic].result(timeout_s + 5).authorized_operations
+    except (KafkaException, TimeoutError):
+        return
+    if allowed and _WRITING.isdisjoint(allowed):
+        raise InputError(
+            f'the broker does not let you write to topic "{topic}": allow your user to Write it, '
+            "or name another topic"
+        )
 
 
 def is_compacted(config: Mapping[str, Any], topic: str, timeout_s: float = 10.0) -> bool | None:

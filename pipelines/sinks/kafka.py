@@ -13,7 +13,7 @@ from partitioners.errors import InputError, RunError
 from partitioners.kafka import PartitionedProducer, ensure_topic
 from partitioners.kafka.refusals import raise_if_refused
 from partitioners.kafka.settings import admin_settings
-from partitioners.kafka.topics import count_partitions
+from partitioners.kafka.topics import count_partitions, require_may_write
 from pipelines.sinks.base import Part, Shape, Sink, plain
 
 
@@ -63,6 +63,7 @@ class KafkaSink(Sink):
             ensure_topic(
                 self._settings, self.topic, self.num_partitions, topic_config=self.topic_config
             )
+        require_may_write(self._settings, self.topic)
 
     def write(self, tables: Iterable[pa.Table], shape: Shape, part: Part) -> int:  # noqa: ARG002
         """See `Sink`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,18 +72,26 @@ def broker_environment() -> dict[str, str]:
     }
 
 
-def let_in(admin_settings: dict[str, str | int], denied_topic: str) -> None:
-    """Make the user, and let it use every topic and group but one topic."""
+def let_in(admin_settings: dict[str, str | int], denied: Mapping[str, AclOperation]) -> None:
+    """Make the user, and let it use every topic and group, but for what is denied of some topics.
+
+    Args:
+        admin_settings: Of a client that may do anything.
+        denied: What the user may not do, by topic.
+    """
     admin = AdminClient(admin_settings)
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, _ITERATIONS)
     upsertion = UserScramCredentialUpsertion(USER, info, PASSWORD.encode())
     for done in admin.alter_user_scram_credentials([upsertion]).values():
         done.result(30)
-    allowed = [
-        (ResourceType.TOPIC, _EVERYTHING, AclPermissionType.ALLOW),
-        (ResourceType.GROUP, _EVERYTHING, AclPermissionType.ALLOW),
-        (ResourceType.BROKER, "kafka-cluster", AclPermissionType.ALLOW),
-        (ResourceType.TOPIC, denied_topic, AclPermissionType.DENY),
+    allow, all_of_it = AclPermissionType.ALLOW, AclOperation.ALL
+    wanted = [
+        (ResourceType.TOPIC, _EVERYTHING, allow, all_of_it),
+        (ResourceType.GROUP, _EVERYTHING, allow, all_of_it),
+        *(
+            (ResourceType.TOPIC, topic, AclPermissionType.DENY, operation)
+            for topic, operation in denied.items()
+        ),
     ]
     rules = [
         AclBinding(
@@ -91,10 +100,10 @@ def let_in(admin_settings: dict[str, str | int], denied_topic: str) -> None:
             ResourcePatternType.LITERAL,
             f"User:{USER}",
             "*",
-            AclOperation.ALL,
+            operation,
             permission,
         )
-        for kind, name, permission in allowed
+        for kind, name, permission, operation in wanted
     ]
     for made in admin.create_acls(rules).values():
         made.result(30)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from confluent_kafka.admin import AclOperation
 from pyspark.sql import SparkSession
 
 import pipelines
@@ -30,7 +31,12 @@ from tests.integration.test_standalone_cluster import master
 
 pytestmark = [pytest.mark.containers, pytest.mark.spark]
 
-FORBIDDEN = "forbidden"
+FORBIDDEN, READ_ONLY, NOT_MADE = "forbidden", "read-only", "not-made"
+DENIED = {
+    FORBIDDEN: AclOperation.ALL,
+    READ_ONLY: AclOperation.WRITE,
+    NOT_MADE: AclOperation.CREATE,
+}
 NUM_RECORDS = 2_000
 SIZE_MS, SLIDE_MS = 4_000, 1_000
 
@@ -49,8 +55,9 @@ def cluster(certificates: Certificates) -> Iterator[KafkaCluster]:
     with KafkaCluster(
         1, protocol="SASL_SSL", environment=broker_environment(), secrets=certificates.folder
     ) as running:
-        ensure_topic(running.admin_settings, FORBIDDEN, 2)
-        let_in(running.admin_settings, FORBIDDEN)
+        for topic in (FORBIDDEN, READ_ONLY):
+            ensure_topic(running.admin_settings, topic, 2)
+        let_in(running.admin_settings, DENIED)
         yield running
 
 
@@ -226,3 +233,41 @@ def test_a_topic_that_is_denied(cluster: KafkaCluster, settings: Settings) -> No
     with PartitionedProducer(settings, {"allowed": "pkg"}) as allowed:
         allowed.produce_batch("allowed", keys, keys)
     assert len(read_topic(settings, "allowed")) == 100
+
+
+DENIED_SINKS = {
+    FORBIDDEN: r'sink\'s Kafka: .*describe topic "forbidden" .*uthorization.*permission',
+    READ_ONLY: r'not let you write to topic "read-only": allow your user to Write it',
+    NOT_MADE: r'create topic "not-made" .*uthorization.*: allow your user to Create it',
+}
+
+
+@pytest.mark.parametrize("denied", DENIED_SINKS)
+def test_a_sink_whose_topic_is_denied(
+    denied: str, cluster: KafkaCluster, settings: Settings, spark: SparkSession, tmp_path: Path
+) -> None:
+    """It is said before anything of the query is started."""
+    ensure_topic(settings, "source", 1)
+    with pytest.raises((InputError, RunError), match=DENIED_SINKS[denied]):
+        pipelines.run(
+            pipelines.Topic(
+                name="source",
+                bootstrap=cluster.bootstrap,
+                time="ts",
+                kafka=without_servers(settings),
+            ),
+            windows=pipelines.Windows(SIZE_MS, SLIDE_MS),
+            sink=f"kafka:{denied}",
+            checkpoint=tmp_path / "checkpoint",
+            spark=spark,
+        )
+    assert not spark.streams.active
+    assert not (tmp_path / "checkpoint").exists()
+    # A result that comes all the same (the rule was made later) is refused in the same words.
+    if denied == READ_ONLY:
+        producer = PartitionedProducer(settings, {denied: "key_hash"})
+        producer.produce(denied, b"x", b"key")
+        with pytest.raises(RunError, match=r"uthorization failed"):
+            producer.close()
+    held = read_topic(cluster.admin_settings, denied) if denied != NOT_MADE else []
+    assert held == []
