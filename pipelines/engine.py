@@ -344,7 +344,8 @@ def start(
     stream = (
         reduced.writeStream.outputMode("update")
         .foreachBatch(sink)
-        .option("checkpointLocation", str(checkpoint_dir))
+        # With its scheme: where Hadoop is set up, a bare path is one of its own file system.
+        .option("checkpointLocation", f"file://{Path(checkpoint_dir).absolute()}")
     )
     return RunningQuery(stream.start, progress_listener, sink, num_partitions)
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # Packs Keyspread and what it needs for Spark's executors: dist/keyspread-env.tar.gz, an environment
 # that runs wherever it is unpacked, with the Python of that machine (the same version, same path).
+# Another folder than dist is its argument.
 set -euo pipefail
+into=$(realpath -m "${1:-$(dirname "$0")/../dist}")
 cd "$(dirname "$0")/.."
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -13,6 +15,6 @@ base=$(.venv/bin/python -c 'import sys; print(sys._base_executable)')
 "$uv" pip install --quiet --no-deps --python "$scratch/env" "$scratch"/wheels/*.whl
 # Executors have Spark's jars of their own.
 rm -rf "$scratch"/env/lib/python3.*/site-packages/pyspark/jars
-mkdir -p dist
-tar -C "$scratch/env" -czf dist/keyspread-env.tar.gz .
-ls -lh dist/keyspread-env.tar.gz | awk '{print $9 ": " $5}'
+mkdir -p "$into"
+tar -C "$scratch/env" -czf "$into/keyspread-env.tar.gz" .
+ls -lh "$into/keyspread-env.tar.gz" | awk '{print $9 ": " $5}'

@@ -3,86 +3,60 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from importlib import metadata
 from pathlib import Path
 
-import psutil
-import pyspark
 import pytest
 
 from partitioners.errors import InputError
-from pipelines.broker_process import choose_port
-from pipelines.java import find_java
 from pipelines.session import spark_session
-from tests.containers.waiting import wait_until
-from tests.integration.programs import keyed_lines, run_json
-
-SPARK_HOME = Path(pyspark.__file__).parent
-DEPLOY = "org.apache.spark.deploy"
-
-
-@contextmanager
-def daemon(name: str, log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    """Spark's own master or worker, and what it starts."""
-    command = [SPARK_HOME / "bin" / "spark-class", f"{DEPLOY}.{name}", "--host", "127.0.0.1"]
-    own = {
-        "JAVA_HOME": str(find_java().home),
-        "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_DAEMON_MEMORY": "256m",
-    }
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [*command, *arguments], stdout=output, stderr=output, env={**os.environ, **own}
-        )
-    try:
-        yield process
-    finally:
-        below = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
-        for child in below:
-            if child.is_running():
-                child.kill()
+from tests.integration.programs import Program, keyed_lines, run_json
+from tests.integration.spark_cluster import running_cluster
 
 
 @pytest.fixture
 def master(tmp_path: Path) -> Iterator[str]:
     """A master and a worker on this machine."""
-    port = choose_port(None)
-    address = f"spark://127.0.0.1:{port}"
-    with ExitStack() as stack:
-        web = ("--webui-port", "0")
-        stack.enter_context(
-            daemon("master.Master", tmp_path / "master.log", "--port", str(port), *web)
-        )
-        resources = ("--cores", "2", "--memory", "2g", "--work-dir", str(tmp_path / "work"))
-        worker = stack.enter_context(
-            daemon("worker.Worker", tmp_path / "worker.log", *resources, *web, address)
-        )
-
-        def registered() -> bool:
-            log = (tmp_path / "worker.log").read_text()
-            assert worker.poll() is None, log
-            return "Successfully registered with master" in log
-
-        wait_until(registered, "registered")
+    with running_cluster(tmp_path) as address:
         yield address
 
 
 @pytest.mark.broker
 @pytest.mark.spark
 def test_results_of_a_relative_folder_are_where_the_command_was_given(
-    master: str, tmp_path: Path
+    master: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # As where Hadoop is set up, whose file system holds no runs (and here does not even answer).
+    settings = tmp_path / "conf" / "spark-defaults.conf"
+    settings.parent.mkdir()
+    settings.write_text("spark.hadoop.fs.defaultFS hdfs://127.0.0.1:1\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(settings.parent))
     keyed_lines(tmp_path / "in.csv", 2_000)
     asked = ["--input", "in.csv", "--master", master, "--runs-dir", "runs", "--partitions", "2"]
     assert run_json("run", "keyed-sum", *asked, cwd=tmp_path)["exact"]
     assert list(tmp_path.glob("runs/*/results/*.parquet"))
     assert not list(tmp_path.glob("work/**/*.parquet"))
+
+
+@pytest.mark.spark
+def test_executors_with_another_version_of_a_package_are_refused(tmp_path: Path) -> None:
+    # As an executor sees one that was installed there before: the first on its path counts.
+    older = tmp_path / "installed" / "polars-1.2.3.dist-info"
+    older.mkdir(parents=True)
+    (older / "METADATA").write_text("Metadata-Version: 2.1\nName: polars\nVersion: 1.2.3\n")
+    path = os.pathsep.join([str(older.parent), os.environ.get("PYTHONPATH", "")])
+    with running_cluster(tmp_path, python_path=path) as master:
+        program = Program("run", "wordcount", "--master", master, "--runs-dir", tmp_path / "runs")
+        code, out, err = program.finish()
+    assert (code, out) == (2, "")
+    said = err.strip().splitlines()[-1]
+    here = metadata.version("polars")
+    assert f" has polars 1.2.3 (here {here}): ship the driver's environment" in said
+    assert "`make executor-env`" in said
+    assert "Traceback" not in err
+    assert program.survivors() == []
+    assert not list(tmp_path.glob("runs/*/results/*.parquet"))
 
 
 def test_a_python_that_only_executors_have_is_refused(
