@@ -93,3 +93,14 @@ def test_secrets_are_made_once_and_kept_from_others(tmp_path: Path) -> None:
     assert min(map(len, secrets.values())) >= 20
     ignored = (ROOT / ".gitignore").read_text().splitlines()
     assert ".env" in ignored
+
+
+def test_kubernetes_takes_the_image_that_the_docs_push() -> None:
+    texts = [path.read_text() for path in (INFRA / "kubernetes").iterdir()]
+    texts.append((ROOT / "docs" / "operations.md").read_text())
+    named = [re.findall(r"\S+/keyspread-spark:\S+", text) for text in texts]
+    assert all(named)
+    version = re.findall(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    assert {name for names in named for name in names} == {
+        f"registry.example.org/keyspread-spark:{version[0]}"
+    }
