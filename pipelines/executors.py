@@ -20,7 +20,17 @@ from pyspark.sql import SparkSession
 from partitioners.errors import InputError
 
 # What our stages compute with, and what the records between Java and Python are made of.
-CHECKED = ("keyspread", "numpy", "pandas", "polars", "protobuf", "pyarrow", "pyspark")
+CHECKED = (
+    "keyspread",
+    "confluent-kafka",
+    "numba",
+    "numpy",
+    "pandas",
+    "polars",
+    "protobuf",
+    "pyarrow",
+    "pyspark",
+)
 MEND = (
     "ship the driver's environment with PYSPARK_SUBMIT_ARGS=\"--archives keyspread-env.tar.gz"
     '#environment pyspark-shell" and PYSPARK_PYTHON=./environment/bin/python (`make executor-env` '
