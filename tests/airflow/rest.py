@@ -113,6 +113,11 @@ class AirflowRest:
         value = self.rest("GET", f"{of_run}/xcomEntries/return_value")["value"]
         return json.loads(value) if isinstance(value, str) else value
 
+    def asset_events(self, dag: str, run: str) -> list[dict[str, Any]]:
+        """What a run told of its asset."""
+        query = urllib.parse.urlencode({"source_dag_id": dag, "source_run_id": run})
+        return list(self.rest("GET", f"/assets/events?{query}")["asset_events"])
+
     def log(self, dag: str, run: str, task: str, attempt: int = 1) -> str:
         """What a try of a task wrote, as JSON."""
         of_run = f"/dags/{dag}/dagRuns/{urllib.parse.quote(run)}/taskInstances/{task}"

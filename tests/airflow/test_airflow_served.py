@@ -144,5 +144,9 @@ def test_a_benchmark_as_its_form_stands(airflow: ServedAirflow, dag: str) -> Non
     assert all(each["state"] == "success" for each in airflow.tasks(dag, run))
     report = (airflow.runs_dir / grid / "report.html").read_text()
     assert all(f">{cell['partitioner']}<" in report for cell in cells)
+    (event,) = airflow.asset_events(dag, run)
+    assert (event["name"], event["source_task_id"]) == (f"{dag}_results", "report")
+    assert event["extra"]["grid"] == grid
+    assert Path(event["extra"]["report"]) == airflow.runs_dir / grid / "report.html"
     assert not (airflow.runs_dir / grid / "work").exists()
     assert airflow.topics() == []
