@@ -121,7 +121,7 @@ class RunningQuery:
                 if not self._query.isActive:
                     self._begin_anew_or_raise(self._query.exception())
             except (Py4JError, OSError) as error:
-                raise RunError(JAVA_GONE) from error
+                raise _why_java_failed(error) from error
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
                 return False
@@ -135,7 +135,7 @@ class RunningQuery:
             except StreamingQueryException as error:
                 self._begin_anew_or_raise(error)
             except (Py4JError, OSError) as error:
-                raise RunError(JAVA_GONE) from error
+                raise _why_java_failed(error) from error
             else:
                 return
 
@@ -375,6 +375,16 @@ def _pin(checkpoint_dir: Path, settings: dict[str, Any]) -> None:
     scratch = path.with_suffix(".tmp")
     scratch.write_text(json.dumps(settings) + "\n", encoding="utf-8")
     scratch.replace(path)
+
+
+def _why_java_failed(error: BaseException) -> BaseException:
+    """What a call to Java failed for: a Ctrl-C in its midst, else the end of Java."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if not isinstance(cause, Exception):
+            return cause
+        cause = cause.__cause__ or cause.__context__
+    return RunError(JAVA_GONE)
 
 
 def _reason(error: StreamingQueryException | None) -> str:

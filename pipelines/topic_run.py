@@ -16,6 +16,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from partitioners.errors import InputError
+from partitioners.kafka import PartitionedProducer
 from partitioners.kafka.topics import count_partitions, ensure_topic
 from pipelines import engine
 from pipelines.aggregates import Aggregate
@@ -26,6 +27,7 @@ from pipelines.panes import Windows
 from pipelines.session import spark_session
 from pipelines.sessions import Sessions
 from pipelines.sinks import MemorySink, ParquetSink, Sink, named_sink
+from pipelines.source.partition import check_settings
 from pipelines.topics import client_settings, described_topic, require_answer
 
 MAX_FUTURE_MS = 3_600_000
@@ -153,6 +155,7 @@ def run(
     ):
         if number is not None and number < 0:
             raise InputError(f"{name} must be at least 0, not {number}")
+    check_settings(settings)
     require_answer(settings)
     described = described_topic(AdminClient(settings), source.name)
     if described is None:
@@ -220,6 +223,9 @@ def _letters(
     """The topic of dead letters, made if it is not there."""
     if topic == source.name:
         raise InputError("dead letters need a topic of their own: name another than the source's")
+    # A setting that a producer refuses is to be known before the first dead record.
+    with PartitionedProducer(settings, {topic: "key_hash"}) as producer:
+        assert producer.client is not None
     there = count_partitions(AdminClient(settings), topic)
     if there is None:
         ensure_topic(settings, topic, num_partitions)

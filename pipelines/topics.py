@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from partitioners.errors import InputError, RunError
 from partitioners.kafka.refusals import raise_if_refused
-from partitioners.kafka.settings import admin_settings
+from partitioners.kafka.settings import admin_settings, check_login
 from partitioners.kafka.topics import ensure_topic
 from pipelines.broker import broker_status
 
@@ -49,7 +49,16 @@ def client_settings(bootstrap: str, kafka: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         bootstrap: The servers.
         kafka: The settings.
+
+    Raises:
+        InputError: They are not names with values, or a login would not be used.
     """
+    if not isinstance(kafka, Mapping):
+        raise InputError(
+            f"the Kafka settings are {kafka!r}: give names with their values, as in "
+            '{"security.protocol": "SASL_SSL"}'
+        )
+    check_login(kafka)
     # librdkafka would write its own lines to stderr; what matters comes back as an error.
     return {"log_level": 0, **kafka, "bootstrap.servers": bootstrap}
 

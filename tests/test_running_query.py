@@ -12,6 +12,7 @@ from py4j.java_gateway import (  # type: ignore[import-untyped]
     GatewayParameters,
     JavaGateway,
 )
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql.streaming.query import StreamingQuery
 
 from partitioners.errors import RunError
@@ -44,3 +45,17 @@ def test_waiting_for_it_says_that_java_is_gone(query: RunningQuery) -> None:
 
 def test_stopping_it_is_no_error(query: RunningQuery) -> None:
     query.stop()
+
+
+def test_a_ctrl_c_in_the_midst_of_a_call_is_no_end_of_java(
+    query: RunningQuery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_query: StreamingQuery) -> bool:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as stop:
+            raise Py4JError("An error occurred while calling o55.isActive") from stop
+
+    monkeypatch.setattr(StreamingQuery, "isActive", property(interrupted))
+    with pytest.raises(KeyboardInterrupt):
+        query.await_end(0)

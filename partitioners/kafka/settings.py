@@ -28,6 +28,8 @@ _PRODUCER_ONLY = (
     "enable.idempotence",
 )
 
+_LOGIN = ("sasl.username", "sasl.password", "sasl.mechanism", "sasl.mechanisms")
+
 
 def producer_settings(config: Mapping[str, Any]) -> dict[str, Any]:
     """Check the settings and fill in `enable.idempotence` and `compression.type`.
@@ -39,7 +41,8 @@ def producer_settings(config: Mapping[str, Any]) -> dict[str, Any]:
         A new dict.
 
     Raises:
-        InputError: There is no `bootstrap.servers`, or a partitioner stands in the settings.
+        InputError: There is no `bootstrap.servers`, a partitioner stands in the settings, or a
+            login that would not be used.
 
     Example:
         >>> producer_settings({"bootstrap.servers": "b:9092", "acks": 1})["compression.type"]
@@ -53,12 +56,31 @@ def producer_settings(config: Mapping[str, Any]) -> dict[str, Any]:
             )
     if not (config.get("bootstrap.servers") or config.get("metadata.broker.list")):
         raise InputError('the settings lack "bootstrap.servers": name a broker as host:port')
+    check_login(config)
     settings = dict(config)
     if "enable.idempotence" not in settings and not _chosen_against_idempotence(settings):
         settings["enable.idempotence"] = True
     if "compression.type" not in settings and "compression.codec" not in settings:
         settings["compression.type"] = "lz4"
     return settings
+
+
+def check_login(config: Mapping[str, Any]) -> None:
+    """See that a login is used where one is given: without SASL librdkafka says nothing of it.
+
+    Raises:
+        InputError: It would not be.
+
+    Example:
+        >>> check_login({"security.protocol": "SASL_SSL", "sasl.username": "producer"})
+    """
+    named = [name for name in config if name in _LOGIN and config[name] is not None]
+    protocol = config.get("security.protocol")
+    if named and not str(protocol).upper().startswith("SASL_"):
+        raise InputError(
+            f'"{named[0]}" would not be used where security.protocol is {protocol or "plaintext"}: '
+            "set it to SASL_SSL, or to SASL_PLAINTEXT on a network that you trust"
+        )
 
 
 def admin_settings(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -41,7 +41,9 @@ _conf_set = _function("rd_kafka_conf_set", c_int, c_void_p, c_char_p, c_char_p, 
 _conf_set_events = _function("rd_kafka_conf_set_events", None, c_void_p, c_int)
 _conf_destroy = _function("rd_kafka_conf_destroy", None, c_void_p)
 _new = _function("rd_kafka_new", c_void_p, c_int, c_void_p, c_char_p, c_size_t)
+_destroy = _function("rd_kafka_destroy", None, c_void_p)
 _main_queue = _function("rd_kafka_queue_get_main", c_void_p, c_void_p)
+_queue_destroy = _function("rd_kafka_queue_destroy", None, c_void_p)
 _queue_poll = _function("rd_kafka_queue_poll", c_void_p, c_void_p, c_int)
 _event_error = _function("rd_kafka_event_error", c_int, c_void_p)
 _event_text = _function("rd_kafka_event_error_string", c_char_p, c_void_p)
@@ -102,15 +104,21 @@ class Client:
             text = str(value).lower() if isinstance(value, bool) else str(value)
             if _conf_set(conf, name.encode(), text.encode(), reason, _REASON_BYTES) != _CONF_OK:
                 _conf_destroy(conf)
-                raise InputError(f"Kafka settings: {reason.value.decode()}")
+                raise InputError(_refused(reason))
         _conf_set_events(conf, _EVENT_ERROR)
         self._client = _new(_CONSUMER, conf, reason, _REASON_BYTES)
         if not self._client:
             _conf_destroy(conf)
-            raise InputError(f"Kafka settings: {reason.value.decode()}")
+            raise InputError(_refused(reason))
         self._events = _main_queue(self._client)
         self._topics: dict[str, int] = {}
         self._started: set[tuple[str, int]] = set()
+
+    def close(self) -> None:
+        """Let the cluster go; only for a client that has read nothing."""
+        assert not self._topics
+        _queue_destroy(self._events)
+        _destroy(self._client)
 
     def start(self, topic: str, partition: int, offset: int) -> None:
         """Begin to fetch a partition.
@@ -178,6 +186,11 @@ class Client:
             last = (int(_event_error(event)), text.decode(errors="replace") if text else "")
             _event_destroy(event)
         return last
+
+
+def _refused(reason: Any) -> str:
+    words = " ".join(reason.value.decode().split())
+    return f"a reader cannot use the Kafka settings ({words}): correct them"
 
 
 def _cannot_read(topic: str, partition: int) -> str:

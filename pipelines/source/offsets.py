@@ -42,7 +42,7 @@ class TopicOffsets:
         self._topic = topic
         self._settings = admin_settings(settings)
         self._admin = AdminClient(self._settings)
-        committed = settings.get("isolation.level") == "read_committed"
+        committed = str(settings.get("isolation.level")).lower() == "read_committed"
         self._isolation = (
             IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         )
@@ -73,7 +73,7 @@ class TopicOffsets:
         return self._ask(new, _EARLIEST) if new else {}
 
     def require(self, topic_id: str | None) -> None:
-        """See that the topic is still the one whose offsets are known.
+        """See that the topic is still the one whose offsets are known, asking for it anew.
 
         Args:
             topic_id: Its id then; None: it was not noted.
@@ -81,6 +81,7 @@ class TopicOffsets:
         Raises:
             RunError: It was made anew.
         """
+        self._described = None
         if topic_id not in (None, self._describe().topic_id):
             raise RunError(LOST)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from partitioners.errors import RunError
+from partitioners.errors import InputError, RunError
 from pipelines.source.files import Shipped
 from pipelines.source.librdkafka import AUTHENTICATION, Client, error_text
 from pipelines.source.messages import AT_LOG_END, ERROR, LAST, PAST_END, Rows
@@ -56,6 +56,7 @@ _GONE = (
     KafkaError._UNKNOWN_TOPIC,
     KafkaError._UNKNOWN_PARTITION,
 )
+_FROM_THE_BEGINNING = ("earliest", "smallest", "beginning", "error")
 _clients: dict[tuple[tuple[str, str], ...], Client] = {}
 
 
@@ -67,6 +68,21 @@ def reader_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         'read_uncommitted'
     """
     return {"isolation.level": "read_uncommitted", **TUNING, **settings, **FIXED}
+
+
+def check_settings(settings: Mapping[str, Any]) -> None:
+    """See that readers can use a client's settings, before a task finds that they cannot.
+
+    Raises:
+        InputError: They cannot, or a setting asks for what no reader does.
+    """
+    begin = settings.get("auto.offset.reset")
+    if begin is not None and str(begin) not in _FROM_THE_BEGINNING:
+        raise InputError(
+            f"auto.offset.reset = {begin} would not be used: a query reads its topic from the "
+            "beginning, then from its checkpoint; leave it out"
+        )
+    Client(reader_settings(Shipped.of(settings).settings())).close()
 
 
 def read_partition(

@@ -101,8 +101,10 @@ class TopicReader(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """See `DataSourceStreamReader`."""
         known = self._of_json(start)
-        self._offsets.require(start.get(_TOPIC_ID))
         self._ends = self._offsets.last(known)
+        if self._ends != known:
+            # After its offsets: they may be those of a topic made anew.
+            self._offsets.require(start.get(_TOPIC_ID))
         added = self._offsets.first_of_new(known, self._ends)
         if start.get(_FIRST):
             # Where the first batch begins stands in no checkpoint of Spark's.

@@ -571,6 +571,9 @@ class TestWithoutBroker:
         assert producer_settings({**base, "compression.type": "zstd"})["compression.type"] == "zstd"
         secure = {**base, "security.protocol": "SASL_SSL", "sasl.username": "u"}
         assert producer_settings(secure).items() >= secure.items()
+        for protocol in ({}, {"security.protocol": "SSL"}):
+            with pytest.raises(InputError, match=r'"sasl\.username" would not be used.*SASL_SSL'):
+                producer_settings({**base, "sasl.username": "u", **protocol})
 
     def test_a_producer_that_was_never_used_closes(self) -> None:
         PartitionedProducer({"bootstrap.servers": "b:1"}, {"t": "pkg"}).close()

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
@@ -20,7 +21,7 @@ from pipelines.source.combined import pickled
 from pipelines.source.files import Shipped
 from pipelines.source.librdkafka import Client
 from pipelines.source.offsets import TopicOffsets
-from pipelines.source.partition import read_partition
+from pipelines.source.partition import check_settings, read_partition
 from pipelines.source.planned import Topic, TopicReader
 from pipelines.stages import COMBINED
 from pipelines.topics import described_topic
@@ -209,6 +210,8 @@ def test_a_topic_that_was_made_anew_is_not_read_from_the_old_ones_offsets(
     wait_until(lambda: described_topic(admin, topic) is not None, "made anew")
     send(9)
     with pytest.raises(RunError, match="was made anew"):
+        before.latestOffset(first, before.getDefaultReadLimit())
+    with pytest.raises(RunError, match="was made anew"):
         reader().latestOffset(first, before.getDefaultReadLimit())
     with pytest.raises(RunError, match="was made anew"):
         reader().partitions(start, first)
@@ -229,6 +232,47 @@ def test_settings_that_a_reader_cannot_use() -> None:
     with pytest.raises(InputError, match="oauth_cb is a Python function"):
         Client({"oauth_cb": lambda _: ("", 0)})
     Client({"error_cb": print, "enable.auto.commit": False, "sasl.username": None})
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"auto.offset.reset": "latest"}, "from the beginning, then from its checkpoint"),
+        ({"no.such.setting": "1"}, r"cannot use the Kafka settings \(.*no\.such\.setting"),
+        ({"max.poll.interval.ms": 10}, r"^[^\n]*max\.poll\.interval\.ms[^\n]*: correct them$"),
+        (
+            {"ssl.ca.location": "/nowhere.pem"},
+            r"cannot read /nowhere\.pem .*ssl\.ca\.location",
+        ),
+    ],
+)
+def test_settings_are_refused_before_a_query_starts(settings, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        check_settings({"bootstrap.servers": "127.0.0.1:9", "log_level": 0, **settings})
+
+
+def test_a_check_of_settings_leaves_no_thread_behind() -> None:
+    before = psutil.Process().num_threads()
+    for _ in range(5):
+        check_settings({"bootstrap.servers": "127.0.0.1:9", "log_level": 0})
+    assert psutil.Process().num_threads() <= before
+
+
+def test_open_transactions_are_waited_for_however_it_is_spelt(client_config, make_topic) -> None:
+    topic = make_topic(1)
+    producer = Producer({**client_config, "transactional.id": topic})
+    producer.init_transactions()
+    for ending in (producer.commit_transaction, None):
+        producer.begin_transaction()
+        producer.produce(topic, b"x", partition=0)
+        producer.flush()
+        if ending:
+            ending()
+    for spelt in ("read_committed", "READ_COMMITTED"):
+        found = TopicOffsets({**client_config, "isolation.level": spelt}, topic)
+        assert found.last({0: 0}) == {0: 2}
+    assert TopicOffsets(client_config, topic).last({0: 0}) == {0: 3}
+    producer.abort_transaction()
 
 
 def test_a_partition_that_is_added_begins_where_it_was_found(client_config, make_topic) -> None:
