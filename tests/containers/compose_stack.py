@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,8 +50,10 @@ class Stack(AirflowRest):
         password = dict(line.split("=", 1) for line in lines)["AIRFLOW_PASSWORD"]
         super().__init__(f"http://127.0.0.1:{self.ports['AIRFLOW']}", password)
 
-    def compose(self, *args: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Call `docker compose`."""
+    def compose(
+        self, *args: str, check: bool = True, seconds: float | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Call `docker compose`; longer than so many seconds is an error."""
         ran = subprocess.run(
             ["docker", "compose", "-p", self.project, "--env-file", self.env_file, *args],
             cwd=ROOT,
@@ -57,6 +61,7 @@ class Stack(AirflowRest):
             capture_output=True,
             text=True,
             check=False,
+            timeout=seconds,
         )
         assert ran.returncode == 0 or not check, f"{args}: {ran.stderr[-3000:]}"
         return ran
@@ -68,20 +73,43 @@ class Stack(AirflowRest):
         return {each["Service"]: each["Health"] or each["State"] for each in found}
 
     def spark_applications(self) -> list[str]:
-        """Names of the programs that have executors now."""
+        """Ids of the programs that Spark's master knows as running."""
         url = f"http://127.0.0.1:{self.ports['SPARK']}/json/"
         with urllib.request.urlopen(url, timeout=30) as answer:
-            return [each["name"] for each in json.load(answer)["activeapps"]]
+            return [each["id"] for each in json.load(answer)["activeapps"]]
+
+    def executors(self, worker: str) -> list[str]:
+        """Ids of the programs that have an executor on a worker, one for each executor."""
+        program = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8081/json/').read().decode())"
+        asked = ("python3", "-c", program)
+        found = json.loads(self.compose("exec", "-T", worker, *asked).stdout)
+        return [each["appid"] for each in found["executors"]]
+
+    def users(self, service: str) -> set[int]:
+        """Real, effective, saved and file user of a service's first process."""
+        status = self.compose("exec", "-T", service, "cat", "/proc/1/status").stdout
+        (line,) = (line for line in status.splitlines() if line.startswith("Uid:"))
+        return set(map(int, line.split()[1:]))
 
     def processes(self, service: str) -> str:
         """Command lines of what runs in a container."""
         return self.compose("top", service).stdout
 
-    def prometheus(self, path: str) -> Any:
-        """Ask Prometheus."""
-        url = f"http://127.0.0.1:{self.ports['PROMETHEUS']}/api/v1/{path}"
-        with urllib.request.urlopen(url, timeout=30) as answer:
-            return json.load(answer)["data"]
+    def prometheus(self, path: str, parameters: Mapping[str, str] = MappingProxyType({})) -> Any:
+        """Ask Prometheus; an answer that is no success is an error."""
+        query = urllib.parse.urlencode(parameters)
+        url = f"http://127.0.0.1:{self.ports['PROMETHEUS']}/api/v1/{path}?{query}"
+        try:
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                said = json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise AssertionError(f"{parameters}: {error.read().decode()}") from error
+        assert said["status"] == "success", (parameters, said)
+        return said["data"]
+
+    def values(self, expression: str) -> list[Any]:
+        """The series of an expression in Prometheus, each with its value of now."""
+        return list(self.prometheus("query", {"query": expression})["result"])
 
     def topics(self) -> list[str]:
         """Topics that runs have left."""

@@ -19,6 +19,7 @@ import pipelines
 from partitioners.kafka import PartitionedProducer, ProducerCollector
 from pipelines.metrics import MetricsServer
 from tests.conftest import TopicFactory
+from tests.dashboards import BOARDS
 
 pytestmark = [pytest.mark.broker, pytest.mark.spark]
 
@@ -137,7 +138,7 @@ def test_producer_and_query_show_what_they_did(
     }
     assert brokers <= there
     rules = [INFRA / "prometheus" / name for name in ("alerts.yml", "opentelemetry.yml")]
-    files = [*INFRA.glob("grafana/dashboards/*.json"), *rules]
+    files = [*BOARDS, *rules]
     assert len(files) == 4
     for file in files:
         asked = set(re.findall(r"(?<!:)\bkeyspread_\w+", file.read_text(encoding="utf-8")))
