@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -70,6 +71,13 @@ def test_nothing_runs_as_root(stack: Stack) -> None:
     users = {service: stack.users(service) for service in stack.states()}
     assert {service for service, ids in users.items() if 0 in ids} == set()
     assert "postgres" in users
+
+
+def test_airflow_reports_what_it_read(stack: Stack) -> None:
+    report = ("airflow", "dags", "report", "-o", "plain")
+    said = stack.compose("exec", "-T", "airflow-scheduler", *report).stdout
+    read = re.findall(r"^(\w+\.py) +0:00:", said, re.MULTILINE)
+    assert sorted(read) == sorted(path.name for path in (ROOT / "dags").glob("*.py"))
 
 
 def test_a_benchmark_is_exact_and_its_report_is_there(stack: Stack) -> None:
