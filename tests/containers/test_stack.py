@@ -251,7 +251,7 @@ def test_bad_parameters_are_refused(stack: Stack, params, reason: str) -> None:
 
 
 def test_down_and_up_keep_everything(
-    stack: Stack, record_property: Callable[[str, object], None]
+    stack: Stack, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
     before = stack.rest("GET", f"/dags/{WORDCOUNT}/dagRuns")["dag_runs"]
     assert before
@@ -261,7 +261,7 @@ def test_down_and_up_keep_everything(
     # `--wait-timeout 300` alone would not do: compose counts anew at each service that others
     # wait for. So the call as a whole is ended after the five minutes that the stack may take.
     stack.compose("up", "-d", "--wait", "--wait-timeout", "300", seconds=HEALTHY_SECONDS)
-    record_property("healthy_after_s", round(time.monotonic() - began))
+    record_testsuite_property("healthy_after_s", round(time.monotonic() - began))
     assert stack.rest("GET", f"/dags/{WORDCOUNT}/dagRuns")["dag_runs"] == before
     first = min(before, key=lambda each: each["run_after"])["dag_run_id"]
     assert all(cell["exact"] for cell in stack.cells(grid_id(WORDCOUNT, first)))
