@@ -83,6 +83,7 @@ def run_demo(runs_dir: Path, master: str, *, console: Console, quiet: bool) -> l
         shutil.rmtree(scratch, ignore_errors=True)
     if not quiet:
         _compare(cells)
+        results.print(f"report of each run: {runs_dir / demo_id}-*/report.html", highlight=False)
     return cells
 
 
@@ -107,6 +108,7 @@ def _prepare(demo_id: str) -> list[RunConfig]:
 def _run_all(
     configs: list[RunConfig], site: Site, runs_dir: Path, console: Console, quiet: bool
 ) -> Iterator[Cell]:
+    from pipelines.benchmark.html_report import write_report
     from pipelines.benchmark.progress import RunProgress, input_bytes, progress_bars
     from pipelines.benchmark.run import execute
     from pipelines.benchmark.verify import Answers
@@ -123,6 +125,10 @@ def _run_all(
                     config, folder, site, resumed=False, progress=progress, answers=answers
                 )
             shutil.rmtree(folder / "checkpoint", ignore_errors=True)
+            with contextlib.suppress(
+                OSError
+            ):  # the figures are there: `keyspread report` shows them
+                write_report(folder)
             yield cell
 
 

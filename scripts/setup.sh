@@ -62,7 +62,7 @@ stamp=.venv/.keyspread-setup
 wanted=$(cat requirements{,-setup,-kafka-python-2}.lock pyproject.toml scripts/setup.sh | sha256sum; "$python" -V; pwd)
 if [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; then exit 0; fi
 
-say "setup: installing the pinned packages into .venv (about 700 MB, once)"
+say "setup: installing the pinned packages into .venv (1.7 GB, once)"
 rm -f "$stamp"
 "$python" -m venv --clear .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-setup.lock

@@ -55,7 +55,13 @@ def benchmark_dag(
         is_paused_upon_creation=False,
         params={name: Param(**field) for name, field in form.items()},
         tags=["keyspread", "benchmark"],
-        default_args={"pool": POOL, "retries": 0, "retry_delay": RETRY_DELAY},
+        default_args={
+            "pool": POOL,
+            "retries": 0,
+            "retry_delay": RETRY_DELAY,
+            # What ends a run goes before what begins another.
+            "weight_rule": "upstream",
+        },
     ) as dag:
         prepare = PrepareStep(task_id="prepare")
         topics = GridStep(task_id="topics", step="topics")

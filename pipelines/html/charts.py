@@ -150,11 +150,11 @@ def bar_chart(
     scale = _Scale(0.0, largest, left, WIDTH - RIGHT - 50)
     bottom = height - BOTTOM
     body = []
-    for tick in scale.ticks():
+    for tick, text in scale.labels().items():
         body.append(f'<line class="grid" x1="{scale(tick):.1f}" x2="{scale(tick):.1f}" ')
         body.append(f'y1="{TOP}" y2="{bottom}"/>')
         body.append(f'<text class="tick" text-anchor="middle" x="{scale(tick):.1f}" ')
-        body.append(f'y="{bottom + 15}">{number(tick)}</text>')
+        body.append(f'y="{bottom + 15}">{text}</text>')
     for index, (name, value) in enumerate(values):
         y = TOP + row * index
         shown = value if math.isfinite(value) else 0.0
@@ -190,8 +190,12 @@ def legend(colours: Mapping[str, int]) -> str:
     return f'<ul class="legend">{items}</ul>'
 
 
-def number(value: float) -> str:
+def number(value: float, digits: int = 3) -> str:
     """Write a figure short.
+
+    Args:
+        value: The figure.
+        digits: How many of it count, below 1,000 and above a million.
 
     Example:
         >>> [number(value) for value in (0, 0.01234, 2.5, 1234.5, 5_300_000)]
@@ -200,10 +204,25 @@ def number(value: float) -> str:
     if not math.isfinite(value):
         return "-"
     if abs(value) >= 1e6:
-        return f"{value / 1e6:.3g}M"
+        return f"{value / 1e6:.{digits}g}M"
     if abs(value) >= 1_000:
         return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return f"{value:.{digits}g}"
+
+
+def tick_texts(ticks: Sequence[float]) -> list[str]:
+    """Write the figures of an axis, short, but no two alike.
+
+    Example:
+        >>> tick_texts([0.0, 0.5, 1.0]), tick_texts([1.0, 1.0005, 1.001])
+        (['0', '0.5', '1'], ['1', '1.0005', '1.001'])
+    """
+    texts = [number(tick) for tick in ticks]
+    for digits in range(4, 10):
+        if len(set(texts)) == len(texts):
+            break
+        texts = [number(tick, digits) for tick in ticks]
+    return texts
 
 
 class _Scale:
@@ -225,6 +244,11 @@ class _Scale:
         first = math.ceil(self.low / step - 1e-9)
         count = math.floor(self.high / step + 1e-9)
         return [index * step for index in range(first, count + 1)]
+
+    def labels(self) -> dict[float, str]:
+        """What stands beside each tick."""
+        ticks = self.ticks()
+        return dict(zip(ticks, tick_texts(ticks), strict=True))
 
 
 class _LogScale(_Scale):
@@ -253,13 +277,13 @@ def _axes(
 ) -> list[str]:
     body = []
     bottom, right = HEIGHT - BOTTOM, WIDTH - RIGHT
-    for tick in y_scale.ticks():
+    for tick, text in y_scale.labels().items():
         y = y_scale(tick)
         body.append(f'<line class="grid" x1="{LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
         body.append(f'<text class="tick" text-anchor="end" x="{LEFT - 6}" y="{y + 4:.1f}">')
-        body.append(f"{number(tick)}</text>")
+        body.append(f"{text}</text>")
     if x_ticks is None:
-        x_ticks = {tick: number(tick) for tick in x_scale.ticks()}
+        x_ticks = x_scale.labels()
     for tick, text in x_ticks.items():
         x = x_scale(tick)
         if not LEFT - 1 <= x <= right + 1:

@@ -37,6 +37,8 @@ def test_the_demo_is_exact_and_leaves_nothing_running(tmp_path: Path) -> None:
     assert split["imbalance"] < 0.01 < hashed["imbalance"]
     assert hashed["replication_factor"] == 1.0
     assert 1.0 < split["replication_factor"] <= 2.0
+    assert len(list(tmp_path.glob("*-[1-4]/report.html"))) == 4
+    assert "-*/report.html" in out.splitlines()[-1]
     # Only what is worth keeping is kept.
     assert not list(tmp_path.glob(".demo-*"))
     assert not list(tmp_path.glob("*/checkpoint"))
