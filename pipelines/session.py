@@ -109,6 +109,8 @@ def spark_session(
         "spark.executorEnv.POLARS_MAX_THREADS": "1",
         "spark.executorEnv.OMP_NUM_THREADS": "1",
         "spark.executorEnv.ARROW_NUM_THREADS": "1",
+        # Spark sets it for DataFrames only, and an executor has a daemon for each environment.
+        "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
     }
     if local:
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"

@@ -8,6 +8,9 @@ After each task Spark collects garbage. What was imported here, a hundred thousa
 it is frozen, or 0.07 s of each task would go into looking at it.
 """
 
+import pipelines.installed_spark
+
+# isort: split
 import gc
 
 import pandas as pd
