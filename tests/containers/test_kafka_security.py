@@ -151,6 +151,7 @@ def test_agents_of_dalton_meet(settings: Settings) -> None:
         )
 
 
+WITHOUT_LOGIN = dict.fromkeys(("sasl.mechanisms", "sasl.username", "sasl.password"))
 WRONG = {
     "a wrong password": (
         {"sasl.password": "wrong"},
@@ -158,10 +159,13 @@ WRONG = {
     ),
     "a user that is not there": ({"sasl.username": "nobody"}, "refuse the login"),
     "a plain client": (
-        {"security.protocol": "PLAINTEXT"},
+        {"security.protocol": "PLAINTEXT", **WITHOUT_LOGIN},
         r"hang up: set security\.protocol",
     ),
-    "no login": ({"security.protocol": "SSL"}, r"hang up: set security\.protocol"),
+    "no login": (
+        {"security.protocol": "SSL", **WITHOUT_LOGIN},
+        r"hang up: set security\.protocol",
+    ),
     "an unknown authority": (
         {"ssl.ca.location": None},
         r"no TLS connection .*certificate verify failed.*ssl\.ca\.location",
@@ -175,6 +179,7 @@ def test_what_is_wrong_is_said(name: str, settings: Settings, certificates: Cert
     wrong = settings | change
     if wrong["ssl.ca.location"] is None:
         wrong["ssl.ca.location"] = str(certificates.other_authority)
+    wrong = {setting: value for setting, value in wrong.items() if value is not None}
     producer = PartitionedProducer(wrong, {"clicks": "pkg"}, metadata_timeout_s=3)
     with pytest.raises(InputError, match=message):
         producer.produce("clicks", b"x", b"key")
