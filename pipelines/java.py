@@ -19,6 +19,9 @@ MEND = (
     "install one with `sudo apt-get install openjdk-17-jre-headless` "
     "(or set JAVA_HOME to a Java 17 or 21)"
 )
+# A machine under load may take long to start it.
+ANSWER_SECONDS = 60.0
+WORDS_SHOWN = 200
 _USUAL_HOMES = (
     "/usr/lib/jvm/*",
     "/usr/java/*",
@@ -58,11 +61,14 @@ def parse_major(text: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def inspect_java(executable: Path) -> Java | None:
-    """Ask a Java for its version; None if it does not run or is none.
+def inspect_java(executable: Path) -> Java:
+    """Ask a Java for its version.
 
     Args:
         executable: The program to ask.
+
+    Raises:
+        InputError: It does not run, or is none; the text gives its own words.
     """
     # Spark adds this module on its command line, and a cut-down runtime without it dies at once.
     for extra, has_module in ((["--add-modules", "jdk.incubator.vector"], True), ([], False)):
@@ -72,15 +78,21 @@ def inspect_java(executable: Path) -> Java | None:
                 capture_output=True,
                 text=True,
                 errors="replace",
-                timeout=60,
+                timeout=ANSWER_SECONDS,
                 check=False,
             )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        version = parse_major(asked.stderr + asked.stdout)
+        except OSError as error:
+            raise InputError(f"{executable}, which does not run ({error.strerror})") from error
+        except subprocess.TimeoutExpired as error:
+            raise InputError(
+                f"{executable}, which gave no version within {ANSWER_SECONDS:g} s"
+            ) from error
+        said = asked.stderr + asked.stdout
+        version = parse_major(said)
         if asked.returncode == 0 and version is not None:
             return Java(executable.resolve(), version, has_module)
-    return None
+    words = " ".join(said.split())[:WORDS_SHOWN] or "nothing"
+    raise InputError(f"{executable}, whose `-version` says {words} (exit code {asked.returncode})")
 
 
 def _candidates() -> Iterator[Path]:
@@ -105,20 +117,21 @@ def find_java() -> Java:
     Raises:
         InputError: There is none; the text says which were found and what to install.
     """
-    seen: dict[Path, Java | None] = {}
+    unfit: dict[Path, str] = {}
     for candidate in _candidates():
         executable = candidate.resolve()
-        if executable in seen or not executable.is_file():
+        if executable in unfit or not executable.is_file():
             continue
-        java = seen[executable] = inspect_java(executable)
-        if java is not None and java.fits:
+        try:
+            java = inspect_java(executable)
+        except InputError as error:
+            unfit[executable] = str(error)
+            continue
+        if java.fits:
             return java
-    unfit = [
-        f"Java {java.version}"
-        + (" without the module jdk.incubator.vector" if java.version in SUPPORTED_JAVA else "")
-        + f" at {java.executable}"
-        for java in seen.values()
-        if java is not None
-    ]
-    found = f"found only {', '.join(unfit)}" if unfit else "found none"
+        lacks = " without the module jdk.incubator.vector"
+        unfit[executable] = (
+            f"Java {java.version}{lacks if java.version in SUPPORTED_JAVA else ''} at {executable}"
+        )
+    found = f"found only {', '.join(unfit.values())}" if unfit else "found none"
     raise InputError(f"Kafka and Spark need Java 17 or 21, and this machine has {found}: {MEND}")

@@ -8,7 +8,7 @@ import pytest
 
 from partitioners.errors import InputError
 from pipelines import java
-from pipelines.java import find_java, inspect_java, parse_major
+from pipelines.java import find_java, parse_major
 
 
 def make_java(home: Path, version: str, *, vector: bool = True) -> Path:
@@ -97,10 +97,22 @@ def test_one_without_the_vector_module_is_named(only_here: Path) -> None:
         find_java()
 
 
-def test_a_program_that_is_no_java(tmp_path: Path) -> None:
-    program = tmp_path / "java"
-    program.write_text("#!/bin/sh\necho hello\n")
-    program.chmod(0o755)
-    assert inspect_java(program) is None
-    program.chmod(0o644)
-    assert inspect_java(program) is None
+@pytest.mark.parametrize(
+    ("script", "mode", "said"),
+    [
+        ("echo hello", 0o755, r"whose `-version` says hello \(exit code 0\)"),
+        ("echo no room for the heap >&2; exit 1", 0o755, r"no room for the heap \(exit code 1\)"),
+        ("exit 3", 0o755, r"says nothing \(exit code 3\)"),
+        ("echo hello", 0o644, r"which does not run \(Permission denied\)"),
+        ("sleep 60", 0o755, r"gave no version within 0\.4 s"),
+    ],
+)
+def test_one_that_does_not_run_is_named_with_its_words(
+    only_here: Path, monkeypatch: pytest.MonkeyPatch, script: str, mode: int, said: str
+) -> None:
+    monkeypatch.setattr(java, "ANSWER_SECONDS", 0.4 if "sleep" in script else 60.0)
+    program = make_java(only_here / "usual" / "broken", "17.0.1")
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(mode)
+    with pytest.raises(InputError, match=f"found only {program}, .*{said}: install one"):
+        find_java()
