@@ -13,11 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
 from pipelines.blobs import Int64s
+
+if TYPE_CHECKING:
+    from partitioners.kafka import PartitionedProducer
 
 REASON, TOPIC, PARTITION, OFFSET = (
     f"keyspread.{name}" for name in ("reason", "topic", "partition", "offset")
@@ -58,6 +61,15 @@ class DeadLetterTopic:
     settings: Mapping[str, Any] = field(repr=False)
     num_partitions: int = 1
 
+    def check(self) -> None:
+        """See that a producer can be made, before the first dead record finds that it cannot.
+
+        Raises:
+            InputError: A setting is refused.
+        """
+        with self._producer() as producer:
+            _ = producer.client
+
     def send(self, partition: int, parts: Sequence[Letters]) -> int:
         """Send letters of a topic partition, and wait until the broker has them.
 
@@ -71,14 +83,10 @@ class DeadLetterTopic:
         Raises:
             RunError: The broker did not take all of them.
         """
-        from partitioners.kafka import PartitionedProducer
-
         number = 0
         to = partition % self.num_partitions
         place = [(TOPIC, self.source), (PARTITION, str(partition))]
-        # A record that Kafka took, with headers on top.
-        settings = {"message.max.bytes": MAX_BYTES, **self.settings}
-        with PartitionedProducer(settings, {self.topic: "key_hash"}) as producer:
+        with self._producer() as producer:
             for letters in parts:
                 for offset, key, value, reason in zip(
                     letters.offsets.tolist(),
@@ -95,3 +103,10 @@ class DeadLetterTopic:
                     producer.produce(self.topic, value, key, to, headers=headers)
                     number += 1
         return number
+
+    def _producer(self) -> PartitionedProducer:
+        from partitioners.kafka import PartitionedProducer
+
+        # A record that Kafka took, with headers on top.
+        settings = {"message.max.bytes": MAX_BYTES, **self.settings}
+        return PartitionedProducer(settings, {self.topic: "key_hash"})

@@ -125,9 +125,8 @@ def _run_all(
                     config, folder, site, resumed=False, progress=progress, answers=answers
                 )
             shutil.rmtree(folder / "checkpoint", ignore_errors=True)
-            with contextlib.suppress(
-                OSError
-            ):  # the figures are there: `keyspread report` shows them
+            # Without it the figures are there all the same: `keyspread report` shows them.
+            with contextlib.suppress(OSError):
                 write_report(folder)
             yield cell
 

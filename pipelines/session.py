@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
+from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -23,7 +24,8 @@ DRIVER_MEMORY = "2g"
 
 def _is_a_default(setting: str) -> bool:
     """Whether spark-defaults.conf says something: Spark reads it, but what we set would win."""
-    file = Path(os.environ.get("SPARK_CONF_DIR", "")) / "spark-defaults.conf"
+    folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf")
+    file = Path(folder, "spark-defaults.conf")
     if not file.is_file():
         return False
     lines = file.read_text(encoding="utf-8").splitlines()
@@ -63,7 +65,7 @@ def spark_session(
         log_file: Where the output of the JVM and the Python workers goes, appended;
             None: where that of this process goes.
         config: Further settings, which win. The driver's memory may stand in
-            spark-defaults.conf too, in `SPARK_CONF_DIR`; it is 2 GB otherwise.
+            spark-defaults.conf too; it is 2 GB otherwise.
         imported: Waited for once the JVM runs, for a caller who imports modules meanwhile.
 
     Raises:
@@ -88,7 +90,6 @@ def spark_session(
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     logging = Path(__file__).with_name("log4j2.properties").as_uri()
     settings = {
-        **({} if _is_a_default("spark.driver.memory") else {"spark.driver.memory": DRIVER_MEMORY}),
         "spark.driver.defaultJavaOptions": f"-Dlog4j2.configurationFile={logging}",
         "spark.python.daemon.module": "pipelines.worker_daemon",
         "spark.ui.enabled": "false",
@@ -112,6 +113,8 @@ def spark_session(
         # Spark sets it for DataFrames only, and an executor has a daemon for each environment.
         "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
     }
+    if not _is_a_default("spark.driver.memory"):
+        settings["spark.driver.memory"] = DRIVER_MEMORY
     if local:
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if local_dir is not None:

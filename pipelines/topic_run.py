@@ -16,7 +16,6 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from partitioners.errors import InputError
-from partitioners.kafka import PartitionedProducer
 from partitioners.kafka.topics import count_partitions, ensure_topic
 from pipelines import engine
 from pipelines.aggregates import Aggregate
@@ -223,13 +222,12 @@ def _letters(
     """The topic of dead letters, made if it is not there."""
     if topic == source.name:
         raise InputError("dead letters need a topic of their own: name another than the source's")
-    # A setting that a producer refuses is to be known before the first dead record.
-    with PartitionedProducer(settings, {topic: "key_hash"}) as producer:
-        assert producer.client is not None
     there = count_partitions(AdminClient(settings), topic)
+    letters = DeadLetterTopic(topic, source.name, settings, there or num_partitions)
+    letters.check()
     if there is None:
         ensure_topic(settings, topic, num_partitions)
-    return DeadLetterTopic(topic, source.name, settings, there or num_partitions)
+    return letters
 
 
 def _sinks(

@@ -97,7 +97,7 @@ def run_metrics_bench(
                 ensure_topic(settings, topic, num_partitions)
                 producer = PartitionedProducer(settings, {topic: partitioner})
                 seconds, count = _timed(producer, topic, send, observed=observed)
-                if observed:
+                if observed and number == rounds:
                     read_ms[way] = _read_processor_ms(producer)
                 if number:
                     found.setdefault((way, observed), []).append(seconds)
@@ -162,7 +162,7 @@ def _sent(
         send(producer, topic)
 
 
-def _measured(work: Callable[[], object]) -> tuple[float, float]:
+def _measured(work: Callable[[], None]) -> tuple[float, float]:
     begin, begin_processor = perf_counter(), process_time()
     work()
     return perf_counter() - begin, process_time() - begin_processor

@@ -217,11 +217,10 @@ def tick_texts(ticks: Sequence[float]) -> list[str]:
         >>> tick_texts([0.0, 0.5, 1.0]), tick_texts([1.0, 1.0005, 1.001])
         (['0', '0.5', '1'], ['1', '1.0005', '1.001'])
     """
-    texts = [number(tick) for tick in ticks]
-    for digits in range(4, 10):
+    for digits in range(3, 10):
+        texts = [number(tick, digits) for tick in ticks]
         if len(set(texts)) == len(texts):
             break
-        texts = [number(tick, digits) for tick in ticks]
     return texts
 
 

@@ -26,7 +26,7 @@ LOST = (
 ANSWER_SECONDS = 60.0
 _ATTEMPT_SECONDS = 10.0
 _PAUSE_SECONDS = 0.2
-# A partition that is added, and a topic made anew, is noticed after so long.
+# A partition that is added is noticed after so long.
 DESCRIBED_SECONDS = 1.0
 
 
@@ -81,8 +81,10 @@ class TopicOffsets:
         Raises:
             RunError: It was made anew.
         """
+        if topic_id is None:
+            return
         self._described = None
-        if topic_id not in (None, self._describe().topic_id):
+        if self._describe().topic_id != topic_id:
             raise RunError(LOST)
 
     @property

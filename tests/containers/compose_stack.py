@@ -15,10 +15,12 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
-from tests.airflow.rest import AirflowRest
+from tests.airflow.rest import AirflowRest, grid_id
 from tests.containers.kafka_cluster import free_ports
 from tests.containers.versions import ROOT
+from tests.containers.waiting import wait_until
 
+WORDCOUNT = "benchmark_wordcount"
 PORTS = ("AIRFLOW", "KAFKA", "KAFKA_2", "KAFKA_3", "SPARK", "REPORTS", "PROMETHEUS")
 
 
@@ -129,6 +131,14 @@ class Stack(AirflowRest):
             json.loads(self.report(f"{grid}/cells/{number}.json"))
             for number in range(1, len(plan["cells"]) + 1)
         ]
+
+    def in_mid_cell(self) -> tuple[str, str]:
+        """Begin a run of words; gives its id and its grid when its cell has done a batch."""
+        run = self.trigger(WORDCOUNT, partitioners=["pkg"], partitions=[4], speed="4000/s")
+        grid = grid_id(WORDCOUNT, run)
+        commits = f"{grid}/work/1/checkpoint/commits/[0-9]*"
+        wait_until(lambda: len(self.in_runs(commits)) >= 1, "a first batch", 300, every=1)
+        return run, grid
 
     def in_runs(self, pattern: str) -> list[str]:
         """Files of the runs that fit a shell pattern."""

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.airflow.rest import RefusedError, grid_id
-from tests.containers.compose_stack import Stack
+from tests.containers.compose_stack import WORDCOUNT, Stack
 from tests.containers.versions import ROOT
 from tests.containers.waiting import wait_until
 from tests.dashboards import (
@@ -28,7 +28,6 @@ from tests.dashboards import (
 
 pytestmark = pytest.mark.containers
 
-WORDCOUNT = "benchmark_wordcount"
 # What a cancelled task may take to be gone with all that belonged to it.
 CANCEL_SECONDS = 30.0
 # What the stack may take from `up` until all is healthy, with its images built.
@@ -109,17 +108,8 @@ def test_each_benchmark_is_exact(stack: Stack, dag: str, workload: str) -> None:
     assert f">{workload}<" in report
 
 
-def in_mid_cell(stack: Stack) -> tuple[str, str]:
-    """Begin a run; gives its id and its grid when its cell has done a batch."""
-    run = stack.trigger(WORDCOUNT, partitioners=["pkg"], partitions=[4], speed="4000/s")
-    grid = grid_id(WORDCOUNT, run)
-    commits = f"{grid}/work/1/checkpoint/commits/[0-9]*"
-    wait_until(lambda: len(stack.in_runs(commits)) >= 1, "a first batch", 300, every=1)
-    return run, grid
-
-
 def test_a_worker_killed_in_mid_cell(stack: Stack) -> None:
-    run, grid = in_mid_cell(stack)
+    run, grid = stack.in_mid_cell()
     # The only program of Spark is that of this cell.
     (program,) = stack.spark_applications()
     assert program in stack.executors("spark-worker-1")
@@ -134,7 +124,7 @@ def test_a_worker_killed_in_mid_cell(stack: Stack) -> None:
 
 
 def test_the_scheduler_restarted_in_mid_cell(stack: Stack) -> None:
-    run, grid = in_mid_cell(stack)
+    run, grid = stack.in_mid_cell()
     stack.compose("restart", "--timeout", "20", "airflow-scheduler")
     assert stack.wait_for(WORDCOUNT, run) == "success"
     (cell,) = stack.cells(grid)
@@ -144,7 +134,7 @@ def test_the_scheduler_restarted_in_mid_cell(stack: Stack) -> None:
 
 
 def test_a_task_cancelled_leaves_nothing_after_half_a_minute(stack: Stack) -> None:
-    run, grid = in_mid_cell(stack)
+    run, grid = stack.in_mid_cell()
     checkpoint, cell = f"{grid}/work/1/checkpoint", f"grid cell {grid}"
     assert stack.spark_applications()
     assert stack.topics()
@@ -174,7 +164,7 @@ def see_panels(stack: Stack, board: dict[str, Any]) -> None:
 def test_prometheus_reads_a_run_and_spark(stack: Stack) -> None:
     # By name: with the whole profile came Grafana.
     stack.compose("up", "-d", "--wait", "--wait-timeout", "120", "prometheus")
-    run, _grid = in_mid_cell(stack)
+    run, _grid = stack.in_mid_cell()
 
     def are_up() -> bool:
         targets = stack.prometheus("targets")["activeTargets"]

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.airflow.rest import grid_id
-from tests.containers.compose_stack import Stack
+from tests.containers.compose_stack import WORDCOUNT, Stack
 from tests.containers.versions import ROOT, image
 from tests.containers.waiting import wait_until
 
 pytestmark = pytest.mark.containers
 
-DAG = "benchmark_wordcount"
 # In memory, and as small as that: a volume that stays as long as the service `disk` runs.
 SMALL_DISK = {"type": "tmpfs", "device": "tmpfs", "o": "size=192m,mode=1777"}
 DISK = {
@@ -48,16 +46,13 @@ def in_disk(stack: Stack, *command: str) -> None:
 
 
 def test_a_full_disk_in_mid_cell(stack: Stack) -> None:
-    run = stack.trigger(DAG, partitioners=["pkg"], partitions=[4], speed="4000/s")
-    grid = grid_id(DAG, run)
-    commits = f"{grid}/work/1/checkpoint/commits/[0-9]*"
-    wait_until(lambda: len(stack.in_runs(commits)) >= 1, "a first batch", 300, every=1)
+    run, grid = stack.in_mid_cell()
     in_disk(stack, "dd", "if=/dev/zero", "of=/disk/ballast", "bs=64k")
     wait_until(lambda: stack.states()["kafka"] != "healthy", "the end of the broker", 120, every=1)
     in_disk(stack, "rm", "/disk/ballast")
     wait_until(lambda: stack.states()["kafka"] == "healthy", "the broker back", 240, every=1)
-    assert stack.wait_for(DAG, run) == "success"
+    assert stack.wait_for(WORDCOUNT, run) == "success"
     (cell,) = stack.cells(grid)
     assert cell["exact"], cell["differences"]
     assert cell["produced"] == cell["delivered"] > 0
-    assert stack.task(DAG, run, "cell")["try_number"] == 1
+    assert stack.task(WORDCOUNT, run, "cell")["try_number"] == 1
