@@ -14,6 +14,7 @@ from typing import Self
 import psutil
 
 from partitioners.errors import RunError
+from pipelines.child_environment import child_environment
 from pipelines.java import Java
 
 LOG_TAIL_LINES = 15
@@ -161,6 +162,7 @@ def format_storage(data_dir: Path, java: Java, jars: list[Path]) -> None:
         errors="replace",
         check=False,
         timeout=120,
+        env=child_environment(),
     )
     if ran.returncode != 0:
         output = ran.stdout + ran.stderr

@@ -16,6 +16,7 @@ import psutil
 
 from partitioners.errors import InputError
 from pipelines.broker_files import java_command, log_path, settings_path
+from pipelines.child_environment import child_environment
 from pipelines.java import Java
 
 # Becomes the broker by exec, having asked the kernel for SIGTERM when its parent dies (1 is
@@ -97,6 +98,7 @@ def launch(
                     # Ctrl-C on the terminal is for us: we stop the broker last, in order.
                     start_new_session=True,
                     cwd=data_dir,
+                    env=child_environment(),
                 )
             started.put(psutil.Process(process.pid))
         except BaseException as error:
@@ -127,6 +129,7 @@ def _launch_detached(command: list[str], data_dir: Path) -> psutil.Process:
         stdout=subprocess.PIPE,
         check=True,
         cwd=data_dir,
+        env=child_environment(),
     )
     return psutil.Process(int(ran.stdout))
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from partitioners.errors import RunError
+from pipelines.child_environment import child_environment
 from pipelines.java import find_java
 from pipelines.places import keyspread_home, storage_error
 
@@ -173,6 +174,7 @@ def _retrieve(scratch: Path, organisation: str, module: str, version: str) -> Pa
             timeout=FETCH_TIMEOUT_S,
             check=False,
             cwd=scratch,
+            env=child_environment(),
         )
     except subprocess.TimeoutExpired:
         raise _fetch_error(name, f"no end after {FETCH_TIMEOUT_S} s") from None

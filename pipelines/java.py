@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from partitioners.errors import InputError
+from pipelines.child_environment import child_environment
 
 # Kafka 4 and Spark 4 need 17. From 24 on Hadoop fails, for `Subject.getSubject` is gone; the
 # releases between 17, 21 and 24 get no more security fixes.
@@ -80,6 +81,7 @@ def inspect_java(executable: Path) -> Java:
                 errors="replace",
                 timeout=ANSWER_SECONDS,
                 check=False,
+                env=child_environment(),
             )
         except OSError as error:
             raise InputError(f"{executable}, which does not run ({error.strerror})") from error

@@ -19,6 +19,7 @@ from typing import IO, BinaryIO
 import polars as pl
 
 from partitioners.errors import InputError, RunError
+from pipelines.child_environment import child_environment
 from pipelines.datasets.folder import DataFolder
 
 GENERATOR = "tpchgen-cli"
@@ -80,7 +81,7 @@ def _generator() -> str:
 def _generated(program: str, table: str, scale: float) -> Iterator[bytes]:
     """The lines of a table, in blocks of whole lines."""
     command = [program, "tbl", "-s", f"{scale:g}", "--tables", table, "--stdout", "--quiet"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=child_environment()) as process:
         assert process.stdout is not None
         try:
             yield from _whole_lines(process.stdout)
