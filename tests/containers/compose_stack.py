@@ -97,6 +97,13 @@ class Stack(AirflowRest):
         """Command lines of what runs in a container."""
         return self.compose("top", service).stdout
 
+    def num_mapping(self, service: str, file: str) -> int:
+        """How many processes of a container have mapped a file into their memory."""
+        listed = self.compose(
+            "exec", "-T", service, "sh", "-c", f"grep -l {file} /proc/[0-9]*/maps"
+        )
+        return len(listed.stdout.split())
+
     def prometheus(self, path: str, parameters: Mapping[str, str] = MappingProxyType({})) -> Any:
         """Ask Prometheus; an answer that is no success is an error."""
         query = urllib.parse.urlencode(parameters)

@@ -24,6 +24,17 @@ session = spark_session(master="local[1]")
 add_connector(session)
 print(session.range(7).count())
 """
+# A driver's Java, which notes where its classes are from.
+CLASSES = """
+import os, pathlib
+os.environ["JDK_JAVA_OPTIONS"] = "-Xlog:class+load:file=/tmp/classes-%p"
+from pipelines.session import spark_session
+spark_session(master="local[1]").range(7).collect()
+for notes in pathlib.Path("/tmp").glob("classes-*"):
+    text = notes.read_text()
+    if "spark.scheduler.DAGScheduler " in text:
+        print(text.count("shared objects file (top)"), text.count(".jar\\n"))
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -36,7 +47,11 @@ def without_network(image: str, *command: str) -> subprocess.CompletedProcess[st
     program, *arguments = command
     alone = ["docker", "run", "--rm", "--network", "none", "--entrypoint", program]
     return subprocess.run(
-        [*alone, image, *arguments], capture_output=True, text=True, check=False, timeout=300
+        [*alone, "--entrypoint", program, image, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
 
 
@@ -57,6 +72,14 @@ def test_spark_starts_with_the_connector_and_no_network() -> None:
     ran = without_network(SPARK, PYTHON, "-c", SESSION)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split() == ["7"]
+
+
+@pytest.mark.parametrize("image", [SPARK, AIRFLOW])
+def test_sparks_classes_are_mapped_from_the_archive(image: str) -> None:
+    ran = without_network(image, PYTHON, "-c", CLASSES)
+    assert ran.returncode == 0, ran.stderr
+    mapped, loaded = map(int, ran.stdout.split())
+    assert mapped > 2 * loaded > 0
 
 
 def test_airflow_is_in_the_image() -> None:

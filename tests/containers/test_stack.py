@@ -113,6 +113,8 @@ def test_a_worker_killed_in_mid_cell(stack: Stack) -> None:
     # The only program of Spark is that of this cell.
     (program,) = stack.spark_applications()
     assert program in stack.executors("spark-worker-1")
+    for java in ("airflow-scheduler", "spark-worker-1", "spark-worker-2"):
+        assert stack.num_mapping(java, "/opt/keyspread/spark.jsa") == 1, java
     stack.compose("kill", "spark-worker-1")
     assert stack.spark_applications() == [program]
     assert stack.wait_for(WORDCOUNT, run) == "success"
