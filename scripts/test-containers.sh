@@ -15,6 +15,8 @@ if [ "$(cat $folder/.keyspread 2>/dev/null)" != "$wanted" ]; then
     .venv/bin/uv pip install --quiet --require-hashes --target $folder -r tests/containers/requirements.lock
     printf '%s\n' "$wanted" > $folder/.keyspread
 fi
+# BuildKit as Debian's engine has it faults in its cache, and takes the engine with it.
+case $(docker version --format '{{.Server.Version}}') in 20.*) export DOCKER_BUILDKIT=0 ;; esac
 # Each test removes its own containers; the helper that would do it is one more image to pull.
 export TESTCONTAINERS_RYUK_DISABLED=true PYTHONPATH=$PWD/$folder
 exec .venv/bin/python -m pytest -m containers --override-ini timeout=1200 tests/containers "$@"
