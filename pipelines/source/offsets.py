@@ -111,7 +111,11 @@ class TopicOffsets:
             found = self._admin.list_offsets(
                 asked, isolation_level=self._isolation, request_timeout=_ATTEMPT_SECONDS
             )
-            return {at.partition: int(found[at].result().offset) for at in asked}
+            offsets = {at.partition: int(found[at].result().offset) for at in asked}
+            # A partition whose broker has just ended is answered for without an error.
+            if silent := [partition for partition, offset in offsets.items() if offset < 0]:
+                raise RunError(f"no leader answers for partition {silent[0]}")
+            return offsets
 
         return self._patiently(ask)
 

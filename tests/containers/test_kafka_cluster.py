@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from partitioners.kafka import PartitionedProducer, ensure_topic
+from pipelines.source.offsets import TopicOffsets
 from tests.containers.kafka_cluster import KafkaCluster
 from tests.containers.traffic import Traffic
 from tests.containers.waiting import wait_until
@@ -36,6 +39,24 @@ def test_a_broker_is_killed(cluster: KafkaCluster, spark: SparkSession, tmp_path
         cluster.wait_until_whole()
         traffic.wait_for_more()
     traffic.check()
+
+
+def test_offsets_are_told_while_a_broker_goes(cluster: KafkaCluster) -> None:
+    settings = {"bootstrap.servers": cluster.bootstrap}
+    ensure_topic(settings, "told", 6)
+    with PartitionedProducer(settings, {"told": "shuffle"}) as producer:
+        producer.produce_batch("told", ["key"] * 600, ["x"] * 600)
+    offsets = TopicOffsets(settings, "told")
+    ends = offsets.last({})
+    assert sum(ends.values()) == 600
+    victim = cluster.leader("told", 0)
+    cluster.kill(victim)
+    gone_s = time.monotonic()
+    while cluster.leader("told", 0) in (victim, -1) or time.monotonic() - gone_s < 5:
+        assert offsets.last(ends) == ends
+        assert offsets.first() == dict.fromkeys(range(6), 0)
+    cluster.start(victim)
+    cluster.wait_until_whole()
 
 
 def test_all_brokers_are_restarted_in_turn(
