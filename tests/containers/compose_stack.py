@@ -99,9 +99,9 @@ class Stack(AirflowRest):
 
     def num_mapping(self, service: str, file: str) -> int:
         """How many processes of a container have mapped a file into their memory."""
-        listed = self.compose(
-            "exec", "-T", service, "sh", "-c", f"grep -l {file} /proc/[0-9]*/maps"
-        )
+        # Those of other users, and those that end meanwhile, are errors to it.
+        look = f"grep -ls {file} /proc/[0-9]*/maps || true"
+        listed = self.compose("exec", "-T", service, "sh", "-c", look)
         return len(listed.stdout.split())
 
     def prometheus(self, path: str, parameters: Mapping[str, str] = MappingProxyType({})) -> Any:
