@@ -54,7 +54,8 @@ def starts_without(source: Path) -> list[str]:
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and isinstance(node.func.value, ast.Name)
-        and (node.func.value.id, node.func.attr) in {("subprocess", name) for name in STARTERS}
+        and node.func.value.id == "subprocess"
+        and node.func.attr in STARTERS
         and "env" not in {keyword.arg for keyword in node.keywords}
     ]
 

@@ -47,11 +47,7 @@ def without_network(image: str, *command: str) -> subprocess.CompletedProcess[st
     program, *arguments = command
     alone = ["docker", "run", "--rm", "--network", "none", "--entrypoint", program]
     return subprocess.run(
-        [*alone, "--entrypoint", program, image, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
+        [*alone, image, *arguments], capture_output=True, text=True, check=False, timeout=300
     )
 
 
