@@ -44,6 +44,11 @@ class BatchSink:
         readable = [sink for sink in sinks if type(sink).read is not Sink.read]
         return (*readable, *sinks)[0].read()
 
+    def end_batch(self, num_partitions: int) -> int | None:
+        """Number of the batch that brought the last topic partition's end; None: none has yet."""
+        with self.lock:
+            return self.last_batch_id if self.summary.ended(num_partitions) else None
+
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Write one batch."""
         if batch_id <= self.last_batch_id:

@@ -83,6 +83,9 @@ class RunningQuery:
         sink: BatchSink,
         num_partitions: int,
     ) -> None:
+        # An earlier life may have written the last batch, and committed it or not. Where it did,
+        # Spark has no batch to tell of any more. Asked before this life can write one.
+        self._ended_before = sink.end_batch(num_partitions) is not None
         self._begin = begin
         self._query = begin()
         self._restarts = MAX_RESTARTS
@@ -91,9 +94,6 @@ class RunningQuery:
         self._num_partitions = num_partitions
         # What ends with the query, such as a server of its metrics.
         self.closing = contextlib.ExitStack()
-        # An earlier life may have written the last batch, and committed it or not. Where it did,
-        # Spark has no batch to tell of any more.
-        self._ended_before = sink.summary.ended(num_partitions)
 
     def await_end(self, timeout: float | None = None) -> bool:
         """Wait until the end of every topic partition is committed, then stop.
@@ -113,8 +113,8 @@ class RunningQuery:
             self.stop()
             return True
         while True:
-            ended = self._sink.summary.ended(self._num_partitions)
-            if ended and self._listener.committed >= self._sink.last_batch_id:
+            end_batch = self._sink.end_batch(self._num_partitions)
+            if end_batch is not None and self._listener.committed >= end_batch:
                 self.stop()
                 return True
             try:

@@ -19,7 +19,6 @@ from partitioners.errors import RunError
 from pipelines.batch_sink import BatchSink
 from pipelines.engine import RunningQuery
 from pipelines.listener import ProgressListener
-from pipelines.summary import QuerySummary
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def query() -> Iterator[RunningQuery]:
         holder.bind(("127.0.0.1", 0))  # bound, so nobody else takes it; answers nobody
         parameters = GatewayParameters(port=holder.getsockname()[1])
         gateway = JavaGateway(gateway_parameters=parameters)
-        sink = SimpleNamespace(summary=QuerySummary())
+        sink = SimpleNamespace(end_batch=lambda _num_partitions: None)
         yield RunningQuery(
             lambda: StreamingQuery(gateway.entry_point),
             ProgressListener(cast("Any", None)),
