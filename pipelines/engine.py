@@ -32,6 +32,7 @@ from pipelines.plan import WindowPlan
 from pipelines.processor import ShardProcessor
 from pipelines.query import Query
 from pipelines.reduce import ShardReducer
+from pipelines.session import query_session
 from pipelines.sessions import SessionReducer, Sessions, with_times
 from pipelines.shards import shard_labels
 from pipelines.sinks import ParquetSink, ResultWriter, Sink
@@ -329,9 +330,7 @@ def start(
     else:
         reducer = ShardReducer(workload.aggregates, plan, holding, emit, k, update_ms)
     sink = BatchSink(writer, Path(results_dir), listener)
-    # A session of its own: the number of state partitions is not the next query's affair.
-    session = spark.newSession()
-    session.conf.set("spark.sql.shuffle.partitions", str(num_shards))
+    session = query_session(spark, num_shards)
     reduced = (
         read_combined(session, combiner, settings, topic, batch_records)
         .groupBy("label")

@@ -21,6 +21,13 @@ STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreP
 # The Java heap; Python workers and RocksDB come on top.
 DRIVER_MEMORY = "2g"
 
+# A batch is a few large rows to Spark. To write, compile and load a program for each step of its
+# plan takes Java longer than to interpret them.
+_FEW_ROWS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+
 
 def _is_a_default(setting: str) -> bool:
     """Whether spark-defaults.conf says something: Spark reads it, but what we set would win."""
@@ -42,6 +49,20 @@ def _require_python_here(python: str) -> None:
         )
 
 
+def query_session(spark: SparkSession, num_shards: int) -> SparkSession:
+    """Make the session of one query: its settings are not the next one's affair.
+
+    Args:
+        spark: A session of `spark_session`.
+        num_shards: Reducers, each one Spark state partition.
+    """
+    session = spark.newSession()
+    settings = {**_FEW_ROWS, "spark.sql.shuffle.partitions": str(num_shards)}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    return session
+
+
 def spark_session(
     master: str = "local[2]",
     *,
@@ -54,8 +75,7 @@ def spark_session(
 ) -> SparkSession:
     """Make the Spark session of a run.
 
-    What depends on a query (number of shards) is set by `engine.start` on a session of its own, so
-    two queries never see each other's settings.
+    What depends on a query (number of shards) is set on a session of its own, see `query_session`.
 
     Args:
         master: Spark master.

@@ -69,7 +69,7 @@ def run_a_query(scratch: Path) -> None:
     from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
     from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-    from pipelines.session import spark_session
+    from pipelines.session import query_session, spark_session
 
     class Reader(DataSourceStreamReader):
         def initialOffset(self) -> dict[str, int]:
@@ -120,10 +120,10 @@ def run_a_query(scratch: Path) -> None:
         local_dir=scratch / "local",
         config={"spark.python.daemon.module": "pyspark.daemon"},
     )
-    session.conf.set("spark.sql.shuffle.partitions", "1")
-    session.dataSource.register(Numbers)
+    queried = query_session(session, num_shards=1)
+    queried.dataSource.register(Numbers)
     query = (
-        session.readStream.format("numbers")
+        queried.readStream.format("numbers")
         .load()
         .groupBy("label")
         .transformWithStateInPandas(Processor(), "label int, blob binary", "Update", "None")

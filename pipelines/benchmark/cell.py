@@ -60,7 +60,9 @@ class Cell:
     hot_keys: list[dict[str, Any]] = field(default_factory=list)
 
     delivered_per_s: float
-    produce_seconds: float
+    produce_seconds: float  # from the first send to the last acknowledgement
+    # From the first send to Spark's commit of the last results; 0: nothing was sent, or not noted.
+    consume_seconds: float = 0.0
     total_seconds: float
     latency_ms: dict[str, float | None]
     latency_curve_ms: list[list[float]] = field(default_factory=list)  # [share, latency] rising

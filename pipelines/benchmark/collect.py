@@ -35,6 +35,7 @@ def collect(
     comparison: Comparison,
     *,
     largest_lag: Mapping[int, int],
+    ended_s: float,
     total_seconds: float,
 ) -> Cell:
     """Make the cell of a run.
@@ -46,6 +47,7 @@ def collect(
         summary: What the query did.
         comparison: What the oracle says.
         largest_lag: Of each topic partition, how far the query was behind at most.
+        ended_s: When the last batch was committed (`time.monotonic`).
         total_seconds: Wall time of the run, comparison included.
     """
     # Of several kinds of windows the latency is that of the first.
@@ -82,6 +84,7 @@ def collect(
         hot_keys=name_hot_keys(workload, report.keys.hottest(), report.produced),
         delivered_per_s=round(report.delivered_per_s, 1),
         produce_seconds=round(report.seconds, 3),
+        consume_seconds=round(report.seconds_until(ended_s), 3),
         total_seconds=round(total_seconds, 3),
         latency_ms=latency_quantiles_ms(latencies_ms),
         latency_curve_ms=latency_curve_ms(latencies_ms),

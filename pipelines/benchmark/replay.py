@@ -66,6 +66,7 @@ class ReplayReport:
     late: int = 0  # of these, expected to miss a window
     ignored: int = 0
     dead: int = 0
+    first_send_s: float | None = None  # of the records, `time.monotonic`
     seconds: float = 0.0  # from the first send to the last acknowledgement
     marks: list[tuple[int, int]] = field(default_factory=list)  # (records before it, watermark)
 
@@ -78,6 +79,10 @@ class ReplayReport:
     def delivered_per_s(self) -> float:
         """Acknowledged records over wall time, of this attempt."""
         return (self.delivered - self.skipped) / self.seconds if self.seconds else 0.0
+
+    def seconds_until(self, moment_s: float) -> float:
+        """Seconds from the first send to a moment of `time.monotonic`; 0: nothing was sent."""
+        return 0.0 if self.first_send_s is None else moment_s - self.first_send_s
 
 
 class Replay:
@@ -130,7 +135,6 @@ class Replay:
         self._in_topic = np.array(already_sent, dtype=np.int64)
         self._pace = Pace(config.pace, config.pace_value)
         self._marks_sent = 0
-        self._first_send_s: float | None = None
         self._stop = threading.Event()
         self._go = threading.Event()
         if not await_go:
@@ -166,8 +170,7 @@ class Replay:
         finally:
             messages = self.sender.finish(stopped=not finished)
             self.report.delivered = self.report.skipped + messages - self._marks_sent
-            if self._first_send_s is not None:
-                self.report.seconds = time.monotonic() - self._first_send_s
+            self.report.seconds = self.report.seconds_until(time.monotonic())
         return self.report
 
     def _send_input(self) -> None:
@@ -233,8 +236,8 @@ class Replay:
             self.report.delays.add(self._pace.now_ms() - due_ms)
 
     def _send(self, messages: Messages) -> None:
-        if self._first_send_s is None:
-            self._first_send_s = time.monotonic()
+        if self.report.first_send_s is None:
+            self.report.first_send_s = time.monotonic()
         self._marks_sent += int(messages.is_mark.sum())
         self.sender.send(messages.keys, messages.values, messages.partitions)
 

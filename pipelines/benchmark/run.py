@@ -124,6 +124,7 @@ def execute(
                 sending.raise_error()
                 if (report := sending.report) is not None:
                     progress.expect(report.produced)
+            ended_s = time.monotonic()
             if not replay_first:
                 sending.join()
             sending.raise_error()
@@ -147,6 +148,7 @@ def execute(
         summary,
         comparison,
         largest_lag=query.largest_lag,
+        ended_s=ended_s,
         total_seconds=total_seconds,
     )
     cell.write(folder)

@@ -108,6 +108,15 @@ def test_each_benchmark_is_exact(stack: Stack, dag: str, workload: str) -> None:
     assert f">{workload}<" in report
 
 
+def test_nothing_was_compiled_for_these(stack: Stack) -> None:
+    find = ("find", "/home/keyspread/.cache/numba", "-name", "*.nbc")
+    alone = ["docker", "run", "--rm", "--entrypoint", find[0], "keyspread-airflow:local", *find[1:]]
+    built = subprocess.run(alone, capture_output=True, text=True, check=True).stdout.split()
+    found = stack.compose("exec", "-T", "airflow-scheduler", *find).stdout.split()
+    assert len(built) > 100
+    assert set(found) == set(built)
+
+
 def test_a_worker_killed_in_mid_cell(stack: Stack) -> None:
     run, grid = stack.in_mid_cell()
     # The only program of Spark is that of this cell.
