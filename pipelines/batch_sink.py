@@ -45,7 +45,7 @@ class BatchSink:
         return (*readable, *sinks)[0].read()
 
     def end_batch(self, num_partitions: int) -> int | None:
-        """Number of the batch that brought the last topic partition's end; None: none has yet."""
+        """Number of the last batch, where every topic partition's end is in; None: not yet."""
         with self.lock:
             return self.last_batch_id if self.summary.ended(num_partitions) else None
 

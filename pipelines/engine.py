@@ -75,6 +75,10 @@ class RunningQuery:
         listener: Hears when batches are committed.
         sink: Writes and adds up the batches.
         num_partitions: Topic partitions.
+
+    Attributes:
+        ended_s: When `await_end` saw the end (`time.monotonic`), before it stopped the query; None:
+            not yet.
     """
 
     def __init__(
@@ -89,6 +93,7 @@ class RunningQuery:
         self._ended_before = sink.end_batch(num_partitions) is not None
         self._begin = begin
         self._query = begin()
+        self.ended_s: float | None = None
         self._restarts = MAX_RESTARTS
         self._listener = listener
         self._sink = sink
@@ -111,12 +116,12 @@ class RunningQuery:
         deadline = None if timeout is None else time.monotonic() + timeout
         if self._ended_before:
             self.process_available()
-            self.stop()
+            self._stop_at_end()
             return True
         while True:
             end_batch = self._sink.end_batch(self._num_partitions)
             if end_batch is not None and self._listener.committed >= end_batch:
-                self.stop()
+                self._stop_at_end()
                 return True
             try:
                 if not self._query.isActive:
@@ -127,6 +132,10 @@ class RunningQuery:
             if left is not None and left <= 0:
                 return False
             self._listener.wait(0.5 if left is None else min(left, 0.5))
+
+    def _stop_at_end(self) -> None:
+        self.ended_s = time.monotonic()
+        self.stop()
 
     def process_available(self) -> None:
         """Wait until all that is in the topic now is processed and committed."""

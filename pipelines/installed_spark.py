@@ -1,7 +1,7 @@
 """Imported first, lets Python find the installed PySpark, not Spark's zip of the same.
 
 Spark puts its zips before everything else, where nothing is kept compiled: a second of processor
-time for each daemon.
+time for each daemon. Runs on one machine go without the zips (`session`); others have them.
 """
 
 import importlib.machinery

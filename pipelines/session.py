@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -47,25 +48,37 @@ def _without_zips(folder: Path | None) -> Iterator[None]:
 
     Spark has them look into its zips of the same first, and compile PySpark anew: half a second of
     processor time for each of the eight that a query starts. Here Spark is begun from a folder of
-    links that lacks the zips.
+    links that lacks the zips. Where no such folder can be made, all stays as it is.
 
     Args:
-        folder: Where to make it; None: leave all as it is.
+        folder: Where to make it; None: nowhere.
     """
-    if folder is None or "SPARK_HOME" in os.environ:
+    home = None if folder is None or "SPARK_HOME" in os.environ else _linked_home(folder)
+    if home is None:
         yield
         return
-    home = folder / "spark-home"
-    home.mkdir(parents=True, exist_ok=True)
-    for part in Path(_find_spark_home()).iterdir():
-        if part.name != "python":
-            with contextlib.suppress(FileExistsError):
-                (home / part.name).symlink_to(part)
     os.environ["SPARK_HOME"] = str(home)
     try:
         yield
     finally:
         del os.environ["SPARK_HOME"]
+
+
+def _linked_home(folder: Path) -> Path | None:
+    """Make links to all of Spark but its Python side; None: not possible there."""
+    home = folder / "spark-home"
+    if ":" in str(home):  # Java takes it for the end of an entry of a class path.
+        return None
+    # A run that was killed may have left those to another Spark.
+    shutil.rmtree(home, ignore_errors=True)
+    try:
+        home.mkdir(parents=True)
+        for part in Path(_find_spark_home()).iterdir():
+            if part.name != "python":
+                (home / part.name).symlink_to(part)
+    except OSError:
+        return None
+    return home
 
 
 def _require_python_here(python: str) -> None:
@@ -81,14 +94,18 @@ def _require_python_here(python: str) -> None:
 def query_session(spark: SparkSession, num_shards: int) -> SparkSession:
     """Make the session of one query: its settings are not the next one's affair.
 
+    Whether Spark compiles plans is as the user has set it for Spark; it does not by itself.
+
     Args:
         spark: A session of `spark_session`.
         num_shards: Reducers, each one Spark state partition.
     """
     session = spark.newSession()
-    settings = {**_FEW_ROWS, "spark.sql.shuffle.partitions": str(num_shards)}
-    for name, value in settings.items():
-        session.conf.set(name, value)
+    session.conf.set("spark.sql.shuffle.partitions", str(num_shards))
+    given = spark.sparkContext.getConf()
+    for name, value in _FEW_ROWS.items():
+        if not given.contains(name):
+            session.conf.set(name, value)
     return session
 
 

@@ -1,9 +1,9 @@
-"""A query whose Java process has gone: an error in a sentence, and nothing that hangs."""
+"""When a query has ended; and one whose Java process has gone: an error in a sentence."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -58,3 +58,37 @@ def test_a_ctrl_c_in_the_midst_of_a_call_is_no_end_of_java(
     monkeypatch.setattr(StreamingQuery, "isActive", property(interrupted))
     with pytest.raises(KeyboardInterrupt):
         query.await_end(0)
+
+
+def running(begin: Callable[[], StreamingQuery], sink: Any) -> tuple[RunningQuery, Any]:
+    """A query over a sink, and what it hears of Spark."""
+    listener = ProgressListener(cast("Any", None))
+    return RunningQuery(begin, listener, cast(BatchSink, sink), 1), listener
+
+
+def test_the_end_is_the_commit_of_the_last_batch() -> None:
+    stopped: list[bool] = []
+    spark = SimpleNamespace(isActive=True, runId="run", stop=lambda: stopped.append(True))
+    sink = SimpleNamespace(end_batch=lambda _num_partitions: None)
+    query, heard = running(lambda: cast(StreamingQuery, spark), sink)
+    sink.end_batch = lambda _num_partitions: 3
+    heard.committed = 2
+    assert not query.await_end(0)
+    assert query.ended_s is None
+    assert not stopped
+    heard.committed = 3
+    assert query.await_end(0)
+    assert query.ended_s is not None
+    assert stopped
+
+
+def test_an_end_that_comes_with_the_start_is_no_earlier_lifes() -> None:
+    # Of that, Spark would have no batch to tell; of this it has.
+    sink = SimpleNamespace(end_batch=lambda _num_partitions: None)
+
+    def begin() -> StreamingQuery:
+        sink.end_batch = lambda _num_partitions: 0
+        return cast(StreamingQuery, SimpleNamespace(isActive=True, runId="run"))
+
+    query, _ = running(begin, sink)
+    assert not query.await_end(0)

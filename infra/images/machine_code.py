@@ -1,14 +1,13 @@
-"""Has Numba compile what runs need, so that no cell of a stack waits for it.
+"""Has Numba compile what every run needs, so that no cell of a stack waits for it.
 
 Numba keeps machine code in NUMBA_CACHE_DIR, by source file and by processor: where the images run
-on another kind than they were built on, the first run compiles as it would have without this.
+on another kind than they were built on, what a run needs is compiled as it would be without this.
+All is done in one process, for Numba's files have no lock.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from pipelines.benchmark.parts import make_content, make_workload, shipped_confi
 from pipelines.benchmark.replay import Replay
 from pipelines.dead_letters import DeadLetters
 from pipelines.source.messages import Rows
+from pipelines.workloads import WORKLOADS
 
 NUM_PARTITIONS = 4
 NUM_SOURCES = (1, 2)
@@ -43,9 +43,9 @@ class Nowhere:
         return self._num_messages
 
 
-def replay(partitioner: str, num_sources: int) -> None:
+def replay(workload_name: str, partitioner: str, num_sources: int) -> None:
     """Do what a run does with its records before they go to Kafka."""
-    config = shipped_config("compiled", "wordcount", partitioner, NUM_PARTITIONS)
+    config = shipped_config("compiled", workload_name, partitioner, NUM_PARTITIONS)
     config = replace(config, sources=num_sources)
     workload = make_workload(config)
     with tempfile.TemporaryDirectory() as scratch, DeadLetters(Path(scratch, "dead")) as dead:
@@ -53,22 +53,16 @@ def replay(partitioner: str, num_sources: int) -> None:
         Replay(config, workload, content, Nowhere(), dead, [0] * NUM_PARTITIONS).run()
 
 
-def read() -> None:
-    """Do what a combiner does with the records that it has fetched: there are none."""
-    Rows(0, 1).add(np.empty(0, np.int64), 0)
-
-
 def main() -> None:
-    """Compile, in a process for each processor."""
-    with ProcessPoolExecutor(os.cpu_count()) as processes:
-        done = [
-            processes.submit(replay, name, num_sources)
-            for name in PARTITIONERS
-            for num_sources in NUM_SOURCES
-        ]
-        done.append(processes.submit(read))
-        for each in done:
-            each.result()
+    """Compile."""
+    for partitioner in PARTITIONERS:
+        for num_sources in NUM_SOURCES:
+            replay("wordcount", partitioner, num_sources)
+    for name, workload in WORKLOADS.items():
+        if workload.default_input is not None:
+            replay(name, "key_hash", 1)
+    # What a combiner does with the records that it has fetched: there are none.
+    Rows(0, 1).add(np.empty(0, np.int64), 0)
 
 
 if __name__ == "__main__":

@@ -61,7 +61,8 @@ class Cell:
 
     delivered_per_s: float
     produce_seconds: float  # from the first send to the last acknowledgement
-    # From the first send to Spark's commit of the last results; 0: nothing was sent, or not noted.
+    # From this attempt's first send to Spark's commit of the last results, so it holds all of the
+    # seconds above and, where all was sent first, the query's start; 0: nothing sent, or not noted.
     consume_seconds: float = 0.0
     total_seconds: float
     latency_ms: dict[str, float | None]

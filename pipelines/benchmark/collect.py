@@ -47,7 +47,7 @@ def collect(
         summary: What the query did.
         comparison: What the oracle says.
         largest_lag: Of each topic partition, how far the query was behind at most.
-        ended_s: When the last batch was committed (`time.monotonic`).
+        ended_s: When the commit of the last batch was seen (`time.monotonic`).
         total_seconds: Wall time of the run, comparison included.
     """
     # Of several kinds of windows the latency is that of the first.

@@ -66,7 +66,7 @@ class ReplayReport:
     late: int = 0  # of these, expected to miss a window
     ignored: int = 0
     dead: int = 0
-    first_send_s: float | None = None  # of the records, `time.monotonic`
+    first_send_s: float | None = None  # after `go`, by `time.monotonic`
     seconds: float = 0.0  # from the first send to the last acknowledgement
     marks: list[tuple[int, int]] = field(default_factory=list)  # (records before it, watermark)
 

@@ -124,7 +124,6 @@ def execute(
                 sending.raise_error()
                 if (report := sending.report) is not None:
                     progress.expect(report.produced)
-            ended_s = time.monotonic()
             if not replay_first:
                 sending.join()
             sending.raise_error()
@@ -136,6 +135,7 @@ def execute(
             raise _worth_telling(error, sending, disk) from error
     report = sending.report
     assert report is not None
+    assert query.ended_s is not None
     summary = query.summary()
     progress.verifying()
     check_unchanged()
@@ -148,7 +148,7 @@ def execute(
         summary,
         comparison,
         largest_lag=query.largest_lag,
-        ended_s=ended_s,
+        ended_s=query.ended_s,
         total_seconds=total_seconds,
     )
     cell.write(folder)

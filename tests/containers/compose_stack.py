@@ -104,6 +104,14 @@ class Stack(AirflowRest):
         listed = self.compose("exec", "-T", service, "sh", "-c", look)
         return len(listed.stdout.split())
 
+    def changed(self, service: str) -> list[str]:
+        """Files of a container that are not as its image has them; volumes are left out."""
+        (container,) = self.compose("ps", "-q", service).stdout.split()
+        ran = subprocess.run(
+            ["docker", "diff", container], capture_output=True, text=True, check=True
+        )
+        return [line.split(" ", 1)[1] for line in ran.stdout.splitlines()]
+
     def prometheus(self, path: str, parameters: Mapping[str, str] = MappingProxyType({})) -> Any:
         """Ask Prometheus; an answer that is no success is an error."""
         query = urllib.parse.urlencode(parameters)

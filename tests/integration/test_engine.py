@@ -21,6 +21,7 @@ from pipelines import engine
 from pipelines.batch_log import BatchLog
 from pipelines.panes import Windows
 from pipelines.punctuation import END_MS, encode_watermark
+from pipelines.session import query_session
 from pipelines.shards import spark_partition
 from pipelines.text_input import read_chunks
 from pipelines.workloads import KeyedSum, Workload, create_workload
@@ -310,7 +311,10 @@ def test_spark_hashes_labels_as_we_do(spark) -> None:
 
 
 def test_a_query_leaves_the_settings_of_its_session_alone(spark) -> None:
-    assert spark.conf.get("spark.sql.shuffle.partitions") == "200"
+    names = ("shuffle.partitions", "codegen.wholeStage", "codegen.factoryMode")
+    queried = query_session(spark, num_shards=3)
+    assert [queried.conf.get(f"spark.sql.{name}") for name in names] == ["3", "false", "NO_CODEGEN"]
+    assert [spark.conf.get(f"spark.sql.{name}") for name in names] == ["200", "true", "FALLBACK"]
 
 
 def test_official_answers_of_debs_2015(send, run, tmp_path: Path) -> None:

@@ -136,7 +136,8 @@ def test_one_cell_is_enough() -> None:
 
 def test_a_cell_of_an_older_version_is_shown_without_what_it_lacks() -> None:
     content = json.loads(make_cell().to_json())
-    for name in ("load_over_time", "latency_curve_ms", "hot_keys", "state_calls"):
+    lacking = ("load_over_time", "latency_curve_ms", "hot_keys", "state_calls", "consume_seconds")
+    for name in lacking:
         content.pop(name)
     for name in ("slide_ms", "sinks", "emit"):
         content["config"].pop(name)
