@@ -33,7 +33,7 @@ class BatchSink:
         self._on_batch = on_batch
         self._log = BatchLog(log_dir)
         self.lock = threading.Lock()
-        self.last_batch_id = -1
+        self._last_batch_id = -1
         self.summary = QuerySummary()
         for batch in self._log.read():
             self._add(batch)
@@ -47,11 +47,11 @@ class BatchSink:
     def end_batch(self, num_partitions: int) -> int | None:
         """Number of the last batch, where every topic partition's end is in; None: not yet."""
         with self.lock:
-            return self.last_batch_id if self.summary.ended(num_partitions) else None
+            return self._last_batch_id if self.summary.ended(num_partitions) else None
 
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """Write one batch."""
-        if batch_id <= self.last_batch_id:
+        if batch_id <= self._last_batch_id:
             self._forget_from(batch_id)
         rows = frame.mapInArrow(sink_stage(self._writer, batch_id), REDUCED).collect()
         at_driver = self._write_here(rows, batch_id)
@@ -94,13 +94,13 @@ class BatchSink:
 
     def _add(self, batch: dict[str, Any]) -> None:
         self.summary.add(batch, self._writer.windows, self._writer.workload)
-        self.last_batch_id = batch["batch_id"]
+        self._last_batch_id = batch["batch_id"]
 
     def _forget_from(self, batch_id: int) -> None:
         """Take a batch that is done again out of the sums."""
         with self.lock:
             self.summary = QuerySummary()
-            self.last_batch_id = -1
+            self._last_batch_id = -1
             for batch in self._log.read():
                 if batch["batch_id"] < batch_id:
                     self._add(batch)

@@ -21,6 +21,12 @@ from pipelines.engine import RunningQuery
 from pipelines.listener import ProgressListener
 
 
+def running(begin: Callable[[], StreamingQuery], sink: Any) -> tuple[RunningQuery, Any]:
+    """A query over a sink, and what it hears of Spark."""
+    listener = ProgressListener(cast("Any", None))
+    return RunningQuery(begin, listener, cast(BatchSink, sink), 1), listener
+
+
 @pytest.fixture
 def query() -> Iterator[RunningQuery]:
     """Spark's own client classes, with nobody at the other end."""
@@ -29,12 +35,7 @@ def query() -> Iterator[RunningQuery]:
         parameters = GatewayParameters(port=holder.getsockname()[1])
         gateway = JavaGateway(gateway_parameters=parameters)
         sink = SimpleNamespace(end_batch=lambda _num_partitions: None)
-        yield RunningQuery(
-            lambda: StreamingQuery(gateway.entry_point),
-            ProgressListener(cast("Any", None)),
-            cast(BatchSink, sink),
-            1,
-        )
+        yield running(lambda: StreamingQuery(gateway.entry_point), sink)[0]
 
 
 def test_waiting_for_it_says_that_java_is_gone(query: RunningQuery) -> None:
@@ -58,12 +59,6 @@ def test_a_ctrl_c_in_the_midst_of_a_call_is_no_end_of_java(
     monkeypatch.setattr(StreamingQuery, "isActive", property(interrupted))
     with pytest.raises(KeyboardInterrupt):
         query.await_end(0)
-
-
-def running(begin: Callable[[], StreamingQuery], sink: Any) -> tuple[RunningQuery, Any]:
-    """A query over a sink, and what it hears of Spark."""
-    listener = ProgressListener(cast("Any", None))
-    return RunningQuery(begin, listener, cast(BatchSink, sink), 1), listener
 
 
 def test_the_end_is_the_commit_of_the_last_batch() -> None:
